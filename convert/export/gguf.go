@@ -74,7 +74,7 @@ func GGUF(ctx context.Context, path, target string, o GGUFOptions) (*Summary, er
 		return nil, err
 	}
 	defer f.Close()
-	w, err := newGGUF(f, o)
+	w, err := newGGUF(ctx, f, o)
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
@@ -116,7 +116,7 @@ type tensor struct {
 	data func(ctx context.Context, to io.Writer) error
 }
 
-func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
+func newGGUF(ctx context.Context, f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 	d, err := packed.Describe(f)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 	if err := w.describe(); err != nil {
 		return nil, err
 	}
-	if err := w.tensors(); err != nil {
+	if err := w.tensors(ctx); err != nil {
 		return nil, err
 	}
 	if err := gguf.Place(w.infos); err != nil {
@@ -247,9 +247,9 @@ func (w *ggufWriter) add(name string, kind gguf.Type, shape []int, data func(ctx
 }
 
 // tensors adds all tensors: tensors outside of blocks first, then block after block.
-func (w *ggufWriter) tensors() error {
+func (w *ggufWriter) tensors(ctx context.Context) error {
 	m := w.file.Manifest()
-	if err := w.experts(); err != nil {
+	if err := w.experts(ctx); err != nil {
 		return err
 	}
 	for i := range m.Plain {
@@ -264,7 +264,7 @@ func (w *ggufWriter) tensors() error {
 		if w.done[m.Packed[i].Name] {
 			continue
 		}
-		if err := w.packed(&m.Packed[i]); err != nil {
+		if err := w.packed(ctx, &m.Packed[i]); err != nil {
 			return err
 		}
 	}

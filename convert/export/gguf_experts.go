@@ -13,14 +13,14 @@ import (
 )
 
 // experts adds the experts of all blocks: gate, up and down are a tensor each.
-func (w *ggufWriter) experts() error {
+func (w *ggufWriter) experts(ctx context.Context) error {
 	for i := range w.model.Blocks {
 		x := w.model.Blocks[i].Experts
 		if x == nil {
 			continue
 		}
 		for name, l := range map[string]*model.Linear{"gate": &x.Gate, "up": &x.Up, "down": &x.Down} {
-			if err := w.stack(fmt.Sprintf("blk.%d.ffn_%s_exps", i, name), stackOf(w.file, l)); err != nil {
+			if err := w.stack(ctx, fmt.Sprintf("blk.%d.ffn_%s_exps", i, name), stackOf(w.file, l)); err != nil {
 				return err
 			}
 		}
@@ -29,11 +29,11 @@ func (w *ggufWriter) experts() error {
 }
 
 // stack enters the matrices of all experts, and their biases.
-func (w *ggufWriter) stack(name string, s stack) error {
+func (w *ggufWriter) stack(ctx context.Context, name string, s stack) error {
 	for _, part := range s.names() {
 		w.done[part] = true
 	}
-	kind, data, err := w.stored(s)
+	kind, data, err := w.stored(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,8 @@ func (w *ggufWriter) stack(name string, s stack) error {
 
 // stored returns the type of the matrices, and their data: floats unchanged, codes in the first type that holds the
 // codes of all experts.
-func (w *ggufWriter) stored(s stack) (kind gguf.Type, data func(ctx context.Context, to io.Writer) error, err error) {
+func (w *ggufWriter) stored(ctx context.Context, s stack) (kind gguf.Type,
+	data func(ctx context.Context, to io.Writer) error, err error) {
 	if s.entry == nil {
 		_, d, err := s.plain(0)
 		return plainTypes[safetensors.DType(d)], func(_ context.Context, to io.Writer) error {
@@ -77,7 +78,7 @@ func (w *ggufWriter) stored(s stack) (kind gguf.Type, data func(ctx context.Cont
 	if err != nil {
 		return 0, nil, err
 	}
-	form, err := w.choose(s.entry, all)
+	form, err := w.choose(ctx, s.entry, all)
 	return form.kind, func(ctx context.Context, to io.Writer) error {
 		return s.eachMatrix(ctx, func(m *pack.Matrix, u units) error { return form.encode(ctx, m, u, to) })
 	}, err

@@ -61,7 +61,7 @@ func (k iQuant) encode(dst []byte, m *pack.Matrix, u units) error {
 
 // onGrid returns errOffGrid if a type has a grid, and a matrix of an entry other codes or scales: only writing it
 // tells.
-func (w *ggufWriter) onGrid(e *packed.Entry, kind gguf.Type, u units) error {
+func (w *ggufWriter) onGrid(ctx context.Context, e *packed.Entry, kind gguf.Type, u units) error {
 	if _, ok := iQuants[kind]; !ok {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (w *ggufWriter) onGrid(e *packed.Entry, kind gguf.Type, u units) error {
 			return err
 		}
 		rows, n := pieces(shape, r.panel)
-		err = parallel.Write(context.Background(), io.Discard, n, func(b []byte, i int) ([]byte, error) {
+		err = parallel.Write(ctx, io.Discard, n, func(b []byte, i int) ([]byte, error) {
 			first := i * rows
 			own := min(rows, shape.M-first)
 			part, err := r.read(make([]int8, own*shape.K), first, own)

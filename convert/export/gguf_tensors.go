@@ -92,7 +92,7 @@ func permuted[T any](data []T, rows, heads int) []T {
 }
 
 // packed enters a quantized matrix, in the first type that holds it exactly.
-func (w *ggufWriter) packed(e *packed.Entry) error {
+func (w *ggufWriter) packed(ctx context.Context, e *packed.Entry) error {
 	switch {
 	case e.Order:
 		return refusedOrder(e)
@@ -108,7 +108,7 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
-	form, err := w.choose(e, all)
+	form, err := w.choose(ctx, e, all)
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func (u units) zeroPoints() (list []int8) {
 
 // choose returns the first form that holds the weights exactly: blocks with a separate scale tensor, blocks with their
 // own scales, F16, F32. Only a per-tensor scale is stored separately, and only if the architecture applies it.
-func (w *ggufWriter) choose(e *packed.Entry, u units) (form, error) {
+func (w *ggufWriter) choose(ctx context.Context, e *packed.Entry, u units) (form, error) {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
 		return form{}, err
@@ -167,7 +167,7 @@ func (w *ggufWriter) choose(e *packed.Entry, u units) (form, error) {
 		if k%b.size != 0 || k < b.least || u.group%b.size != 0 || !b.holds(a, u, apart) {
 			continue
 		}
-		if err := w.onGrid(e, kind, u); !errors.Is(err, errOffGrid) {
+		if err := w.onGrid(ctx, e, kind, u); !errors.Is(err, errOffGrid) {
 			return form{kind, apart}, err
 		}
 	}
