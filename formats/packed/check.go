@@ -97,10 +97,10 @@ func (e *Entry) checkForm() error {
 		return fmt.Errorf("%w: %q: scales of type E8M0 belong to e2m1 codes, without sign and zero points (F9)",
 			pack.ErrCorrupt, e.Name)
 	}
-	if e.Min && (e.Zero || e.Scale.Kind != ScaleGroup || e.Scale.DType == ScaleE8M0) {
-		return fmt.Errorf("%w: %q: minima stand beside group-wise scales of type F32, F16, BF16 or F16I8 (or an "+
-			"eighth of it), without zero points (F25)",
-			pack.ErrCorrupt, e.Name)
+	if e.Min && (e.Zero || e.Scale.Kind != ScaleGroup || e.Scale.DType == ScaleE8M0 ||
+		e.Scale.DType == ScaleF16I8Eighths) {
+		return fmt.Errorf("%w: %q: minima stand beside group-wise scales of type F32, F16, BF16 or F16I8, without "+
+			"zero points (F25)", pack.ErrCorrupt, e.Name)
 	}
 	if err := e.checkFactors(); err != nil {
 		return err

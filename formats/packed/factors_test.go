@@ -83,6 +83,7 @@ func TestFactorForms(t *testing.T) {
 		"groups of 64":       func(e *Entry) { e.Scale.Group = 64 },
 		"a scale per row":    func(e *Entry) { e.Scale.Kind, e.Scale.Group, e.Min = ScaleRow, 0, false },
 		"a scale per tensor": func(e *Entry) { e.Scale.Kind, e.Scale.Group, e.Min = ScaleTensor, 0, false },
+		"minima of eighths":  func(e *Entry) { e.Scale.DType = ScaleF16I8Eighths },
 		"half a run":         func(e *Entry) { e.Shape = []int{2, 384} },
 	} {
 		e := factored()
