@@ -164,7 +164,8 @@ func (w *ggufWriter) choose(ctx context.Context, e *packed.Entry, u units) (form
 	for _, kind := range w.dialect.types {
 		b := blockTypes[kind]
 		k := e.MatrixShape().K
-		if k%b.size != 0 || k < b.least || u.group%b.size != 0 || !b.holds(a, u, apart) {
+		_, err := kind.Size([]int64{int64(k)})
+		if err != nil || k%b.size != 0 || k < b.least || u.group%b.size != 0 || !b.holds(a, u, apart) {
 			continue
 		}
 		if err := w.onGrid(ctx, e, kind, u); !errors.Is(err, errOffGrid) {
