@@ -38,11 +38,12 @@ func (p *Plan) planCalibration() error {
 	if !slices.ContainsFunc(p.steps, func(s *step) bool { return s.entry != nil && s.entry.Calibrated }) {
 		if slices.ContainsFunc(p.steps, (*step).quantizesExperts) {
 			return fmt.Errorf("%w: calibration has no scales to choose: it leaves experts alone, as each sees too few "+
-				"tokens, and no other linear layer of floats is to be quantized; include other layers too, or leave "+
-				"out the calibration text", pack.ErrUnsupported)
+				"tokens, and no other linear layer, embedding or head of floats is to be quantized; include other "+
+				"layers too, or leave out the calibration text", pack.ErrUnsupported)
 		}
-		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to be quantized by "+
-			"one of %s, with scales per row or group; for example --quant int4 --scale group:32 --allow-lossy",
+		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer, embedding or head of floats is "+
+			"to be quantized by one of %s, with scales per row or group; for example --quant int4 --scale group:32 "+
+			"--allow-lossy",
 			pack.ErrUnsupported, strings.Join(quantize.Calibrating(), ", "))
 	}
 	if p.model == nil || !p.hasTokenizer() {

@@ -18,7 +18,6 @@ import (
 // iQuant is a type with blocks of packed.FactorColumns columns that hold numbers of vectors of a grid: of all codes of
 // its alphabet, only those of such vectors (formats/gguf, iquants.go).
 type iQuant struct {
-	kind     gguf.Type
 	alphabet pack.Alphabet
 	group    int
 	scale    packed.ScaleType
@@ -26,13 +25,13 @@ type iQuant struct {
 }
 
 var iQuants = map[gguf.Type]iQuant{
-	gguf.IQ1_S:   {gguf.IQ1_S, pack.Int4Odd, 32, packed.ScaleF16I8Eighths, putIQ1S},
-	gguf.IQ1_M:   {gguf.IQ1_M, pack.Int4Odd, 16, packed.ScaleF16I8Eighths, putIQ1M},
-	gguf.IQ2_XXS: {gguf.IQ2_XXS, pack.IQ2, 32, packed.ScaleF16I8Eighths, putIQ2XXS},
-	gguf.IQ2_XS:  {gguf.IQ2_XS, pack.IQ2, 16, packed.ScaleF16I8Eighths, putIQ2XS},
-	gguf.IQ2_S:   {gguf.IQ2_S, pack.IQ2, 16, packed.ScaleF16I8Eighths, putIQ2S},
-	gguf.IQ3_XXS: {gguf.IQ3_XXS, pack.IQ3XXS, 32, packed.ScaleF16I8Eighths, putIQ3XXS},
-	gguf.IQ3_S:   {gguf.IQ3_S, pack.Int4Odd, 32, packed.ScaleF16I8, putIQ3S},
+	gguf.IQ1_S:   {pack.Int4Odd, 32, packed.ScaleF16I8Eighths, putIQ1S},
+	gguf.IQ1_M:   {pack.Int4Odd, 16, packed.ScaleF16I8Eighths, putIQ1M},
+	gguf.IQ2_XXS: {pack.IQ2, 32, packed.ScaleF16I8Eighths, putIQ2XXS},
+	gguf.IQ2_XS:  {pack.IQ2, 16, packed.ScaleF16I8Eighths, putIQ2XS},
+	gguf.IQ2_S:   {pack.IQ2, 16, packed.ScaleF16I8Eighths, putIQ2S},
+	gguf.IQ3_XXS: {pack.IQ3XXS, 32, packed.ScaleF16I8Eighths, putIQ3XXS},
+	gguf.IQ3_S:   {pack.Int4Odd, 32, packed.ScaleF16I8, putIQ3S},
 }
 
 // errOffGrid: codes or scales of a matrix are not those of a type.
@@ -47,7 +46,7 @@ func (k iQuant) blockType() blockType {
 
 // encode writes the blocks of a matrix, or returns errOffGrid.
 func (k iQuant) encode(dst []byte, m *pack.Matrix, u units) error {
-	size, left := int(k.kind.RowSize(packed.FactorColumns)), u.first
+	size, left := len(dst)/(len(m.Codes)/packed.FactorColumns), u.first
 	for codes := m.Codes; len(codes) > 0; codes, dst = codes[packed.FactorColumns:], dst[size:] {
 		b := iBlock{dst: dst[:size], codes: codes[:packed.FactorColumns]}
 		b.half, b.scales, left = u.how.Factors(left)

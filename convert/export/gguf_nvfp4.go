@@ -6,8 +6,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// holdsNVFP4: groups of any number of 16 columns, of blocks of 64, with scales that are halves of E4M3 numbers without a
-// sign.
+// holdsNVFP4: groups of a multiple of 16 columns, in blocks of 64, with scales that are halves of E4M3 numbers without
+// a sign.
 func holdsNVFP4(a pack.Alphabet, u units, _ bool) bool {
 	return a.Name == pack.E2M1.Name && u.zeros == nil && u.minima == nil &&
 		u.all(func(x unit) bool { _, ok := e4m3(2 * float64(x.scale)); return ok })

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestNVFP4Scales: codes e2m1 become NVFP4 whatever number of its groups, of 16 columns, share a scale, in rows of whole
-// blocks of 64 columns, and have the same weights there.
+// TestNVFP4Scales: codes e2m1 become NVFP4 whatever number of its groups, of 16 columns, share a scale, in rows of
+// whole blocks of 64 columns, and have the same weights there.
 func TestNVFP4Scales(t *testing.T) {
 	w := &ggufWriter{dialect: dialects[LlamaCpp]}
 	for columns, c := range map[int]struct {

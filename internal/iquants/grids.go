@@ -34,6 +34,3 @@ func (g *Grid) Find(level func(column int) int) (vector int, ok bool) {
 	}
 	return slices.BinarySearch(g.vectors, v)
 }
-
-// Len returns the number of vectors, a power of two.
-func (g *Grid) Len() int { return len(g.vectors) }

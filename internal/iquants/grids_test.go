@@ -15,11 +15,11 @@ func TestGrids(t *testing.T) {
 		"IQ2_XXS": {IQ2XXS, 256, 3}, "IQ2_XS": {IQ2XS, 512, 3}, "IQ2_S": {IQ2S, 1024, 3},
 		"IQ3_XXS": {IQ3XXS, 256, 8}, "IQ3_S": {IQ3S, 512, 8}, "IQ1": {IQ1, 2048, 3},
 	} {
-		if c.Len() != c.vectors || !slices.IsSorted(c.Grid.vectors) {
-			t.Errorf("%s: %d vectors", name, c.Len())
+		if len(c.Grid.vectors) != c.vectors || !slices.IsSorted(c.Grid.vectors) {
+			t.Errorf("%s: %d vectors", name, len(c.Grid.vectors))
 		}
 		found := make(map[int]bool)
-		for v := range c.Len() {
+		for v := range len(c.Grid.vectors) {
 			level := func(column int) int { return c.Level(v, column) }
 			if again, ok := c.Find(level); !ok || again != v {
 				t.Errorf("%s: vector %d is found as %d, %v", name, v, again, ok)

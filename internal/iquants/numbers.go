@@ -1,7 +1,7 @@
 package iquants
 
 // The numbers of the grids: the vectors that ggml-common.h of ggml lists, which are in this order there too.
-// TestInteropTypes (convert/export) compares the weights that follow from them with those of llama.cpp.
+// TestInteropGrids (formats/gguf) compares the weights that follow from all of them with those of llama.cpp.
 
 // gridIQ2XXS is iq2xxs_grid.
 var gridIQ2XXS = []uint16{
