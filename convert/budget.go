@@ -236,6 +236,10 @@ func (a *allocating) choosable(ctx context.Context) (names []string, err error) 
 			names = append(names, s.entry.Name)
 		}
 	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%w: there is no linear layer whose form could be chosen for a size: none of floats is "+
+			"included; include some, or leave out the size", pack.ErrUnsupported)
+	}
 	return names, nil
 }
 
