@@ -159,7 +159,7 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 	return nil
 }
 
-// embedsAlone reports whether a tensor is the embedding and no head, of which error feedback knows nothing (N85).
+// embedsAlone reports whether a tensor is the embedding and no head, of which error feedback knows nothing (N84).
 func (o *origin) embedsAlone(e *packed.Entry) bool {
 	if o.model == nil || e.Name != o.model.Embed {
 		return false

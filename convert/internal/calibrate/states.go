@@ -55,7 +55,7 @@ func hiddenStates(ctx context.Context, e *engine.Engine, window []int, x []float
 // Use says what a table is for: its rows are the embeddings of tokens, or hidden states multiply them, or both.
 type Use struct{ Embeds, Heads bool }
 
-// Choice chooses the codes of a table (N85).
+// Choice chooses the codes of a table (N84).
 type Choice struct {
 	Columns []float32 // what squared errors cost, by column
 	feed    *feedback // nil = the nearest codes
