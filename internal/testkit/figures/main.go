@@ -45,6 +45,12 @@ func statements() []statement {
 		{"README.md", `4 bits in groups, CPU \| faster: ` + speeds,
 			slices.Concat(times(plain, "llama-3.2-1b", "prompt of 512", "llama.cpp", "ik_llama.cpp"),
 				times(plain, "llama-3.2-1b", "generate 64", "llama.cpp", "ik_llama.cpp"))},
+		{"README.md", `docs/BENCHMARKS.md\)\), on Zen 4 ` + speeds,
+			slices.Concat(times(zen4, "bitnet-2b4t", "prompt of 512", "llama.cpp", "ik_llama.cpp"),
+				times(zen4, "bitnet-2b4t", "generate 64", "llama.cpp", "ik_llama.cpp"))},
+		{"README.md", `shape\), but on Zen 4 ` + speeds,
+			slices.Concat(times(zen4, "llama-3.2-1b", "prompt of 512", "llama.cpp", "ik_llama.cpp"),
+				times(zen4, "llama-3.2-1b", "generate 64", "llama.cpp", "ik_llama.cpp"))},
 		{"README.md", `with AMX prompts ([0-9.]+) × and decode ([0-9.]+) × llama.cpp's;`,
 			slices.Concat(times(withAMX, "bitnet-2b4t", "prompt of 512", "llama.cpp"),
 				times(withAMX, "bitnet-2b4t", "generate 64", "llama.cpp"))},
@@ -124,6 +130,7 @@ func head(name string, places int) figure {
 const (
 	plain   = "Emerald Rapids"
 	withAMX = "Emerald Rapids with AMX"
+	zen4    = "Zen 4"
 )
 
 // times are how many times faster than other runtimes some work was on a machine: the last column of their rows.
