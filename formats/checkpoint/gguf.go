@@ -271,8 +271,8 @@ func (v *view) i2s() error {
 
 // factorOf returns the factor of a row's weights.
 func factorOf(factors []float32, row, rows int64) float32 {
-	if len(factors) < 2 {
-		return append(factors, 1)[0]
+	if len(factors) == 0 {
+		return 1
 	}
 	return factors[row/(rows/int64(len(factors)))]
 }
