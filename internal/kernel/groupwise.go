@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/lowpack/lowpack/internal/float16"
-	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
 // Arithmetic scales the sums of a block of columns and adds them to y (N15): functions of slices of equal length. A
@@ -107,21 +106,15 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 func (w *Weights) newScales(n int, s *Scales) (err error) {
 	switch {
 	case s.Halves != nil:
-		w.ownScales, err = ownMemory.New(2 * n)
+		if w.ownScales, err = ownMemory.New(2 * n); err == nil {
+			w.scaling.halves = asUint16(w.ownScales.Bytes)
+		}
 	case s.Weights != nil:
-		w.ownScales, err = ownMemory.New(4 * n)
-	default:
-		return nil
+		if w.ownScales, err = ownMemory.New(4 * n); err == nil {
+			w.scaling.scales = asFloat32(w.ownScales.Bytes)
+		}
 	}
-	if err != nil {
-		return err
-	}
-	if s.Halves != nil {
-		w.scaling.halves = asUint16(w.ownScales.Bytes)
-	} else {
-		w.scaling.scales = asFloat32(w.ownScales.Bytes)
-	}
-	return nil
+	return err
 }
 
 // unitRun is how many units of a row are taken at a time: float32 of a cache line, or less of narrower ones.
@@ -225,7 +218,7 @@ const (
 // sumRoom is room for sums and for the scales of a panel, kept between calls.
 type sumRoom struct {
 	sums   []int32
-	scales [asm.MaxPanelRows]float32
+	scales []float32
 }
 
 var sumRooms = sync.Pool{New: func() any { return new(sumRoom) }}
@@ -245,9 +238,10 @@ func (w *Weights) scaleSums(y []float32, c call, p int) (next int) {
 		part := call{y: room.sums, ldy: rows, x: c.x, p0: p, p1: next, t0: t0, t1: min(t0+tokens, c.x.N), token: t0,
 			row: first}
 		w.sums(part)
-		for t := t0; t < part.t1; t++ {
-			for q := p; q < next; q++ {
-				w.scalePanel(y[t*c.ldy:][:w.Shape.M], part, t, q, room)
+		for q := p; q < next; q++ {
+			own := w.panelScales(q, room)
+			for t := t0; t < part.t1; t++ {
+				w.scalePanel(y[t*c.ldy:][:w.Shape.M], part, t, q, own)
 			}
 		}
 	}
@@ -255,19 +249,31 @@ func (w *Weights) scaleSums(y []float32, c call, p int) (next int) {
 	return next
 }
 
-// scalePanel adds the scaled sums of a panel and a token to the results of the token.
-func (w *Weights) scalePanel(y []float32, c call, t, panel int, room *sumRoom) {
+// panelScales returns the weight scales of a panel as floats, widened into the room if need be; nil = there are none.
+func (w *Weights) panelScales(panel int, room *sumRoom) []float32 {
+	s, n := w.scaling, w.scaling.units*w.rows
+	switch at := w.unit(panel, 0); {
+	case s.halves != nil:
+		if len(room.scales) < n {
+			room.scales = make([]float32, n)
+		}
+		return widen(room.scales[:n], s.halves[at:])
+	case s.scales != nil:
+		return s.scales[at:][:n]
+	}
+	return nil
+}
+
+// scalePanel adds the scaled sums of a panel, which has these scales, and a token to the results of the token.
+func (w *Weights) scalePanel(y []float32, c call, t, panel int, scales []float32) {
 	s, groups, first := w.scaling, w.Groups(), panel*w.rows
 	n := min(w.rows, w.Shape.M-first)
 	y = y[first:][:n]
 	for g := range groups {
 		acc := c.y[c.at(t, g, groups, first):][:n]
 		var own []float32
-		switch at := w.unit(panel, g*w.Group); {
-		case s.halves != nil:
-			own = widen(room.scales[:n], s.halves[at:])
-		case s.scales != nil:
-			own = s.scales[at:][:n]
+		if scales != nil {
+			own = scales[w.unit(0, g*w.Group):][:n]
 		}
 		switch {
 		case c.x.Group == 0:

@@ -279,15 +279,21 @@ func BenchmarkPoolThreads(b *testing.B) {
 	}
 }
 
-// BenchmarkPoolPinned is BenchmarkPool with both workers bound to CPUs.
-func BenchmarkPoolPinned(b *testing.B) {
+// pinnedPool has two workers, each bound to a CPU.
+func pinnedPool(b *testing.B) *Pool {
 	here := numa.Here()
 	all := here.CPUs()
 	if len(all) < 2 {
 		b.Skip("one CPU")
 	}
 	p := NewPoolOn(2, []numa.Node{{CPUs: all[:1]}, {ID: 1, CPUs: all[1:2]}})
-	defer p.Close()
+	b.Cleanup(p.Close)
+	return p
+}
+
+// BenchmarkPoolPinned is BenchmarkPool with both workers bound to CPUs.
+func BenchmarkPoolPinned(b *testing.B) {
+	p := pinnedPool(b)
 	defer p.Leave(p.Enter())
 	task := &tally{counts: make([]atomic.Int32, 2)}
 	for b.Loop() {
@@ -297,13 +303,7 @@ func BenchmarkPoolPinned(b *testing.B) {
 
 // BenchmarkPoolEnter measures what binding the caller costs a pass.
 func BenchmarkPoolEnter(b *testing.B) {
-	here := numa.Here()
-	all := here.CPUs()
-	if len(all) < 2 {
-		b.Skip("one CPU")
-	}
-	p := NewPoolOn(2, []numa.Node{{CPUs: all[:1]}, {ID: 1, CPUs: all[1:2]}})
-	defer p.Close()
+	p := pinnedPool(b)
 	for b.Loop() {
 		p.Leave(p.Enter())
 	}
