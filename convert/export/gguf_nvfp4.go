@@ -2,7 +2,9 @@ package export
 
 import (
 	"math"
+	"slices"
 
+	"github.com/lowpack/lowpack/internal/float8"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -10,19 +12,13 @@ import (
 // a sign.
 func holdsNVFP4(a pack.Alphabet, u units, _ bool) bool {
 	return a.Name == pack.E2M1.Name && u.zeros == nil && u.minima == nil &&
-		u.all(func(x unit) bool { _, ok := e4m3(2 * float64(x.scale)); return ok })
+		u.all(func(x unit) bool { _, ok := e4m3(2 * x.scale); return ok })
 }
 
 // e4m3 returns the byte of an E4M3 number that is not negative.
-func e4m3(x float64) (b byte, ok bool) {
-	if x == 0 {
-		return 0, !math.Signbit(x)
-	}
-	_, exponent := math.Frexp(x) // x is at least ½ · 2^exponent
-	exponent = max(exponent-1, -6)
-	fraction := math.Ldexp(x, 3-exponent) // 8 … 15, less if subnormal
-	b = byte(exponent+6)<<3 + byte(fraction)
-	return b, fraction == math.Trunc(fraction) && x > 0 && x <= 448
+func e4m3(x float32) (b byte, ok bool) {
+	i, ok := slices.BinarySearch(float8.E4M3[:0x7f], x)
+	return byte(i), ok && !math.Signbit(float64(x))
 }
 
 // nibbleE2M1 is the nibble of each code of E2M1.
@@ -38,7 +34,7 @@ var nibbleE2M1 = func() (t [256]byte) {
 func encodeNVFP4(dst []byte, m *pack.Matrix, u units) error {
 	for i := 0; i < len(m.Codes); i += 16 {
 		b, g := dst[i/64*36:], i/16%4
-		b[g], _ = e4m3(2 * float64(u.at(i/m.K, i%m.K).scale))
+		b[g], _ = e4m3(2 * u.at(i/m.K, i%m.K).scale)
 		for j := range 8 {
 			b[4+8*g+j] = nibbleE2M1[uint8(m.Codes[i+j])] | nibbleE2M1[uint8(m.Codes[i+8+j])]<<4
 		}

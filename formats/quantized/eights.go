@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/float8"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -13,25 +14,6 @@ const (
 	e4m3 safetensors.DType = "F8_E4M3"
 	e8m0 safetensors.DType = "F8_E8M0"
 )
-
-// e4m3Values are the numbers that a byte of type E4M3 (float8_e4m3fn) stands for: no infinity, NaN is all ones.
-var e4m3Values = func() (t [256]float32) {
-	for i := range t {
-		exponent, rest := i>>3&15, float64(i&7)/8
-		v := math.Ldexp(rest, -6)
-		if exponent > 0 {
-			v = math.Ldexp(1+rest, exponent-7)
-		}
-		if i&0x7f == 0x7f {
-			v = math.NaN()
-		}
-		if i >= 128 {
-			v = -v
-		}
-		t[i] = float32(v)
-	}
-	return t
-}()
 
 // eightTypes are the types of the scales of 8-bit floats.
 var eightTypes = append([]safetensors.DType{e8m0, safetensors.U8}, floatTypes...)
@@ -117,7 +99,7 @@ func (e *eights) products(dst []float32, row int, read Read) error {
 		for j, s := range own {
 			end := min((j+1)*e.block[1], columns)
 			for k := j * e.block[1]; k < end; k++ {
-				to[k] = e4m3Values[from[k]] * s
+				to[k] = float8.E4M3[from[k]] * s
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/float8"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -99,7 +100,7 @@ func (f fours) factor(global []byte) func(scale float32) float32 {
 func nvScales(scales []byte, of func(float32) float32) []byte {
 	out := make([]byte, 0, 4*len(scales))
 	for _, b := range scales {
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(of(e4m3Values[b])/2))
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(of(float8.E4M3[b])/2))
 	}
 	return out
 }
