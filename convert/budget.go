@@ -51,7 +51,8 @@ func (a *Allocation) Apply(o Options) Options {
 	if a.Wide {
 		o.Recipe.Activation = a.Activation.String()
 	}
-	if o.Recipe.Head != packed.HeadInt4 && !slices.ContainsFunc(a.Rules, a.calibrates) {
+	head := packed.Rule{Quant: string(o.Recipe.Head)} // the quantizers have these names
+	if !a.calibrates(head) && !slices.ContainsFunc(a.Rules, a.calibrates) {
 		o.Calibration, o.Self, o.tokenized = nil, false, nil
 	}
 	return o

@@ -8,10 +8,21 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// tableRules are the forms that Allocate chooses from for the embedding and the head, beside what they have without a
-// rule, each with fewer bits than the next one.
+// tableRules are the forms of the output head in codes (Recipe.Head), and those that Allocate chooses from for the
+// embedding and the head, beside what they have without a rule, each with fewer bits than the next one.
 var tableRules = []packed.Rule{{Quant: "int4", Scale: "group:32"}, {Quant: "int6", Scale: "group:64"},
 	{Quant: "int8", Scale: "row"}}
+
+// tableScale is the scale of the output head in codes of a quantizer, where nothing names another; "" = the
+// quantizer's own.
+func tableScale(quant string) string {
+	for _, r := range tableRules {
+		if r.Quant == quant {
+			return r.Scale
+		}
+	}
+	return ""
+}
 
 // table is the embedding or the output head, or both, if they are tied.
 type table struct {

@@ -14,7 +14,8 @@ import (
 // TestTableCosts: what is expected of codes of the embedding and the head, chosen for a size or named by the user, is
 // what a file has that holds them beside floats, with activations of 16 bits.
 func TestTableCosts(t *testing.T) {
-	for family, heads := range map[string][]packed.Head{"llama-3.2-1b": {"", packed.HeadInt4, packed.HeadInt8},
+	for family, heads := range map[string][]packed.Head{"llama-3.2-1b": {"", packed.HeadInt4, packed.HeadInt6,
+		packed.HeadInt8},
 		"mistral-7b-v0.1": {"", packed.HeadInt4}} {
 		source, target := mini(t, family, nil), filepath.Join(t.TempDir(), "model")
 		for _, head := range heads {
@@ -26,8 +27,9 @@ func TestTableCosts(t *testing.T) {
 				if err := errors.Join(a.plan(t.Context()), a.measure(t.Context(), target)); err != nil {
 					t.Fatal(err)
 				}
-				if head == packed.HeadInt4 && (&Allocation{}).Apply(o).Calibration == nil {
-					t.Error("no text for --head int4 alone")
+				if text := head == packed.HeadInt4 || head == packed.HeadInt6; text !=
+					((&Allocation{}).Apply(o).Calibration != nil) {
+					t.Errorf("a text for --head %q alone: %t", head, !text)
 				}
 				cost, rules := a.fixed, []packed.Rule(nil)
 				for i, table := range a.tables {

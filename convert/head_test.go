@@ -14,21 +14,32 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestInt4Head: an int4 head has groups of 32 columns, or 64 if a rule asks for it, and never one scale per row or
-// tensor.
-func TestInt4Head(t *testing.T) {
+// TestHeadScales: an int4 head has groups of 32 columns, or 64 if a rule asks for it, and never one scale per row or
+// tensor; an int6 head has groups of 64 columns, and an int8 head a scale per row, or what a rule asks for.
+func TestHeadScales(t *testing.T) {
 	path := mini(t, "llama3-8b", nil)
-	rule := func(scale string) packed.Recipe {
+	head := func(head packed.Head) packed.Recipe { return packed.Recipe{Head: head} }
+	rule := func(quant, scale string) packed.Recipe {
 		return packed.Recipe{AllowLossy: true,
-			Rules: []packed.Rule{{Match: packed.HeadName, Quant: "int4", Scale: scale}}}
+			Rules: []packed.Rule{{Match: packed.HeadName, Quant: quant, Scale: scale}}}
 	}
 	for _, c := range []struct {
 		recipe packed.Recipe
 		want   string // "" = refused
+		dtype  packed.ScaleType
+		bits   float64 // at most
 	}{
-		{packed.Recipe{Head: packed.HeadInt4}, "group:32"},
-		{rule(""), "group:32"}, {rule("group:32"), "group:32"}, {rule("group:64"), "group:64"},
-		{rule("row"), ""}, {rule("tensor"), ""}, {rule("group:128"), ""},
+		{head(packed.HeadInt4), "group:32", packed.ScaleF16, 4.6},
+		{rule("int4", ""), "group:32", packed.ScaleF16, 4.6},
+		{rule("int4", "group:32"), "group:32", packed.ScaleF16, 4.6},
+		{rule("int4", "group:64"), "group:64", packed.ScaleF16, 4.3},
+		{recipe: rule("int4", "row")}, {recipe: rule("int4", "tensor")}, {recipe: rule("int4", "group:128")},
+		{head(packed.HeadInt6), "group:64", packed.ScaleF16, 6.25},
+		{rule("int6", ""), "group:64", packed.ScaleF16, 6.25},
+		{rule("int6", "group:32"), "group:32", packed.ScaleF16, 6.5},
+		{rule("int6", "row"), "row", packed.ScaleF32, 6.5},
+		{head(packed.HeadInt8), "row", packed.ScaleF32, 8.5},
+		{rule("int8", "group:64"), "group:64", packed.ScaleF16, 8.25},
 	} {
 		p, err := NewPlan(context.Background(), path, plain(c.recipe))
 		if c.want == "" {
@@ -41,7 +52,8 @@ func TestInt4Head(t *testing.T) {
 			t.Fatal(err)
 		}
 		e, ok := p.contents.Manifest.Entry(packed.HeadName)
-		if !ok || e.Scale.String() != c.want || e.Scale.DType != packed.ScaleF16 || !e.Scale.Signed || e.Bits() > 4.6 {
+		if !ok || e.Scale.String() != c.want || e.Scale.DType != c.dtype || e.Scale.Signed == (e.Quantizer == "int8") ||
+			e.Bits() > c.bits {
 			t.Errorf("%+v: %+v", c.recipe, e)
 		}
 		p.Close()
@@ -95,6 +107,7 @@ func TestHeadConflicts(t *testing.T) {
 		words   string // "" = accepted
 	}{
 		{own, "int8", keep("lm_*"), "", `--head int8 quantizes "lm_head.weight", for which a rule decides only if`},
+		{own, "int6", keep("lm_*"), "", `--head int6 quantizes "lm_head.weight"`},
 		{own, "int4", keep("lm_*"), "", `--head int4 quantizes "lm_head.weight"`},
 		{tied, "int8", keep("lm_*"), "", `--head int8 quantizes "lm_head.weight"`},
 		{tied, "screen", keep("lm_*"), "", `--head screen quantizes "lm_head.screen"`},
@@ -112,6 +125,8 @@ func TestHeadConflicts(t *testing.T) {
 		{tied, "int8", keep("model.embed_tokens.weight"), "", ""},
 		{own, "int8", quant("lm_head.weight", "int4"), "", ""},
 		{tied, "int4", quant("lm_head.weight", "int8"), "", ""},
+		{tied, "int6", quant("lm_head.weight", "int4"), "", ""},
+		{tied, "int6", keep("model.embed_tokens.weight"), "", ""},
 		{own, "int8", keep("*"), "lm_*", ""},
 	} {
 		o := plain(packed.Recipe{Head: c.head, AllowLossy: true, Rules: []packed.Rule{c.rule}})

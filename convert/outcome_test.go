@@ -16,7 +16,7 @@ import (
 func TestReport(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
 	for _, r := range []packed.Recipe{{}, {Head: packed.HeadInt8, Layout: "i2s"},
-		{Head: packed.HeadInt4, Layout: "i2"}} {
+		{Head: packed.HeadInt6}, {Head: packed.HeadInt4, Layout: "i2"}} {
 		o := plain(r)
 		o.Report = true
 		p, target := newPlan(t, dir, o), filepath.Join(t.TempDir(), "told.safetensors")

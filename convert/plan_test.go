@@ -271,6 +271,8 @@ func TestDecisions(t *testing.T) {
 				"int4 int4 row vnni4i-64": 2}},
 		{"tied head to int8", "llama-3.2-1b", "", packed.Recipe{Head: "int8"},
 			map[string]int{"int8 int8 row vnni4": 1}},
+		{"tied head to int6", "llama-3.2-1b", "", packed.Recipe{Head: "int6"},
+			map[string]int{"int6 int6 group:64 vnni4p": 1}},
 		{"own head to int8", "llama-3-8b", "", packed.Recipe{Head: "int8"}, map[string]int{"int8 int8 row vnni4": 1}},
 		{"screen of a tied head", "llama-3.2-1b", "", packed.Recipe{Head: "screen"},
 			map[string]int{"int8 int8 row vnni4": 1}},

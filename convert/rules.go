@@ -24,9 +24,12 @@ func (e notHeld) Unwrap() error { return e.error }
 
 // quantize plans codes and scales made from floats.
 func (d *decider) quantize(m matrix, c choice) error {
+	if m.head && c.scale == "" {
+		c.scale = tableScale(c.quant)
+	}
 	kind, group, err := parseScale(c.scale)
 	if err == nil && m.head && c.quant == string(packed.HeadInt4) {
-		kind, group, err = headGroup(kind, group)
+		err = checkHeadGroup(kind, group)
 	}
 	if err != nil {
 		return inTensor(m.from, err)
@@ -82,17 +85,14 @@ func (d *decider) quantize(m matrix, c choice) error {
 	return d.pack(m, s, l, packed.Entry{Scale: scaleMade(q), Quantizer: c.quant, Calibrated: d.calibrates(m, q)}, exact)
 }
 
-// headGroup returns the scale granularity of a 4-bit output head: groups of 32 columns, or 64. One scale per row costs
-// far more than it saves.
-func headGroup(kind quantize.ScaleKind, group int) (quantize.ScaleKind, int, error) {
-	switch {
-	case kind == "":
-		return quantize.PerGroup, 32, nil
-	case kind == quantize.PerGroup && (group == 32 || group == 64):
-		return kind, group, nil
+// checkHeadGroup refuses scales of a 4-bit output head that are not of groups of 32 columns, or 64. One scale per row
+// costs far more than it saves.
+func checkHeadGroup(kind quantize.ScaleKind, group int) error {
+	if kind == quantize.PerGroup && (group == 32 || group == 64) {
+		return nil
 	}
 	asked := packed.Scale{Kind: packed.ScaleKind(kind), Group: group}
-	return "", 0, fmt.Errorf("%w: an int4 output head with scale %v; it has scale group:32 or group:64",
+	return fmt.Errorf("%w: an int4 output head with scale %v; it has scale group:32 or group:64",
 		pack.ErrUnsupported, asked)
 }
 

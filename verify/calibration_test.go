@@ -69,6 +69,7 @@ func TestCalibratedTables(t *testing.T) {
 	}{
 		{"llama-3.2-1b", []string{"model.embed_tokens.weight"}, "", false},
 		{"llama-3.2-1b", []string{"model.embed_tokens.weight"}, packed.HeadInt4, true},
+		{"llama-3.2-1b", []string{"model.embed_tokens.weight"}, packed.HeadInt6, true},
 		{"mistral-7b-v0.1", []string{"model.embed_tokens.weight", "lm_head.weight"}, "", true},
 	} {
 		source, path := filepath.Join(t.TempDir(), "model"), filepath.Join(t.TempDir(), "m.safetensors")

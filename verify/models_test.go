@@ -21,6 +21,7 @@ func TestModels(t *testing.T) {
 	for _, c := range race.Few(2, []good{
 		{"tiny-bitnet", shared.Testdata, "tiny-bitnet", packed.Recipe{}},
 		{"tiny-bitnet, int8 head", shared.Testdata, "tiny-bitnet", packed.Recipe{Head: "int8", Layout: "i2"}},
+		{"tiny-bitnet, int6 head", shared.Testdata, "tiny-bitnet", packed.Recipe{Head: "int6", Layout: "i2"}},
 		{"tiny-bitnet-packed", shared.Testdata, "tiny-bitnet-packed", packed.Recipe{Layout: "i1"}},
 		{"stories260k", shared.Path, "data/models/stories260k/hf-F32", packed.Recipe{}},
 		{"bitllama2-3m", shared.Path, "data/models/bitllama2-3m/packed-auto", packed.Recipe{Golden: "none"}},

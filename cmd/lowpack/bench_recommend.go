@@ -124,6 +124,7 @@ func headForms(plan *convert.Plan) ([]bench.HeadForm, error) {
 		{Name: string(packed.HeadBF16), DType: t, Matrices: convert.Matrices{Shape: shape, Count: 1}},
 		codes(packed.HeadScreen, 2, pack.Int8, 0),
 		codes(packed.HeadInt8, 1, pack.Int8, 0),
+		codes(packed.HeadInt6, 1, pack.Int6, 64),
 		codes(packed.HeadInt4, 1, pack.Int4, 32),
 	}, nil
 }

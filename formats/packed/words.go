@@ -55,12 +55,13 @@ type Head string
 const (
 	HeadBF16   Head = "bf16"   // as in the checkpoint, whatever its type
 	HeadInt8   Head = "int8"   // codes with one scale per row
+	HeadInt6   Head = "int6"   // codes with one scale per group of 64 columns
 	HeadInt4   Head = "int4"   // codes with one scale per group of 32 columns
 	HeadScreen Head = "screen" // as in the checkpoint, with int8 rows in addition (F21)
 )
 
 // Heads lists the forms of the output head, the default first.
-func Heads() []Head { return []Head{HeadBF16, HeadInt8, HeadInt4, HeadScreen} }
+func Heads() []Head { return []Head{HeadBF16, HeadInt8, HeadInt6, HeadInt4, HeadScreen} }
 
 // GoldenMode says which golden outputs are recorded in a file (package golden).
 type GoldenMode string
