@@ -52,7 +52,7 @@ var peerKinds = []struct{ name, quantize, measure string }{
 }
 
 // benchModels are what bench report measures. Heads of llama.cpp and ik_llama.cpp are Q6_K, their usual one, those of
-// OpenVINO int8, that of its exporter.
+// OpenVINO int8, that of its exporter. Weights of llama-3.2-1b that are like theirs have a head that is like theirs.
 func benchModels(mini bool) []benchModel {
 	prompt, one, several := 512, 64, 16
 	if mini {
@@ -83,7 +83,7 @@ func benchModels(mini bool) []benchModel {
 			{runtime: llamaCPP, weights: "TQ2_0", head: "Q6_K", convert: []string{"--golden", "none"},
 				dialect: "llama.cpp", quantize: q6k, last: "TQ2_0"}}},
 		{"llama-3.2-1b", all, []benchForm{
-			own("int4 group 32", "int8", int4("32")...),
+			own("int4 group 32", "int6", int4("32")...),
 			own("int4 group 128", "int8", int4("128")...),
 			{runtime: ikLlama, weights: "Q4_0", head: "Q6_K", convert: floats, dialect: "ik", quantize: q6k,
 				last: "Q4_0", measure: repack},

@@ -73,7 +73,7 @@ func TestBenchReport(t *testing.T) {
 		"| bitnet-2b4t | prompt of 16 | ik_llama.cpp | IQ2_BN | Q6_K | 51.2 | 51.2–51.2, 1 | ",
 		"| bitnet-2b4t | generate 32 × 2 | llama.cpp | TQ2_0 | Q6_K | 12.5 | ",
 		"| bitnet-2b4t | verify, GB/s | lowpack |",
-		"| llama-3.2-1b | generate 4 | lowpack | int4 group 32 | int8 | ",
+		"| llama-3.2-1b | generate 4 | lowpack | int4 group 32 | int6 | ",
 		"| llama-3.2-1b | generate 8 × 2 | openvino | int4 group 128 | int8 | 12.5 | "} {
 		if code != 0 || !strings.Contains(table, want) {
 			t.Errorf("%d: no %q in\n%s", code, want, table)
