@@ -23,9 +23,9 @@ func BenchmarkBatches(b *testing.B) {
 		{"vnni4i", pack.Int4.Name, []int{0, 128, 64, 32}}, {"vnni4i", pack.Ternary.Name, []int{0, 128}},
 		{"vnni4i", pack.Int2.Name, []int{0, 128}},
 		{"vnni4i", pack.E2M1.Name, []int{0, 128, 32}}, {"vnni4i", pack.IQ4NL.Name, []int{0, 32}},
-		{"vnni4", pack.Int8.Name, []int{0, 128, 32}},
+		{"vnni4", pack.Int8.Name, []int{0, 128, 64, 32}},
 		{"vnni4p", pack.Int3.Name, []int{0, 16, 32}}, {"vnni4p", pack.Int5.Name, []int{0, 32}},
-		{"vnni4p", pack.Int6.Name, []int{0, 16, 32}},
+		{"vnni4p", pack.Int6.Name, []int{0, 16, 32, 64}},
 	} {
 		for _, group := range c.groups {
 			for _, tokens := range []int{1, 2, 4, 5, 6, 8, 12, 16, 128} {
@@ -33,7 +33,7 @@ func BenchmarkBatches(b *testing.B) {
 				k := kernel.For(pack.Spec{Name: c.layout, Alphabet: c.alphabet})[0]
 				shape := benchShape{c.alphabet, group, tokens, 512 << 10}
 				b.Run("cache/"+name, func(b *testing.B) { batches(b, k, shape, pool, 100*time.Millisecond) })
-				shape.bytes = 64 << 20
+				shape.bytes = 256 << 20 // far more than the last cache
 				b.Run("memory/"+name, func(b *testing.B) { batches(b, k, shape, pool, 400*time.Millisecond) })
 			}
 		}

@@ -29,12 +29,12 @@ func (p *product) Do(from, to int) {
 	}
 }
 
-// bytes of weights, and of the group-wise scales.
+// bytes of weights, and of the group-wise scales as the kernel reads them.
 func (p *product) bytes() int {
 	if p.scaled == nil {
 		return p.w.Bytes()
 	}
-	return p.w.Bytes() + 4*p.w.Shape.M*p.w.Groups()
+	return p.w.Bytes() + p.w.ScaleBytes()
 }
 
 // BenchmarkFractions measures kernels against the limits of the machine, interleaved with them, and reports the fastest
