@@ -75,10 +75,11 @@ func convertFlags() []cli.Flag {
 			convert.Activations()...),
 		oneOf(&cli.StringFlag{Name: "head", Value: string(packed.HeadBF16),
 			Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; " +
-				"perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; " +
-				"+1.1 % there, +10.5 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows " +
-				"that find the largest logits, which are then exact), or auto (bf16 or screen, the " +
-				"faster on this machine); with --size and --min-quality one is chosen unless you name it"},
+				"perplexity of the bundled model +0.03 %), int6 (a scale per group of 64 columns; +0.2 % " +
+				"there, +0.6 % with SmolLM2-135M), int4 (a scale per group of 32 columns; +1.1 % and " +
+				"+10.1 %) or screen (as in the checkpoint, with int8 rows that find the largest logits, " +
+				"which are then exact), or auto (bf16 or screen, the faster on this machine); with --size " +
+				"and --min-quality one is chosen unless you name it"},
 			append(words(packed.Heads()), auto)...),
 		inputFlag("calibrate",
 			"choose the codes of "+strings.Join(quantize.Calibrating(), ", ")+" for what the linear "+

@@ -106,6 +106,22 @@ func TestIntegerBlocks(t *testing.T) {
 	}
 }
 
+// TestHeadOfSixBits: a head of six bits goes into the blocks that layers of its codes have.
+func TestHeadOfSixBits(t *testing.T) {
+	dir := llamaOf(t, 64, 96)
+	target, _ := exported(t, packedOf(t, dir, packed.Recipe{Quant: "int4", Scale: "group:32", Head: packed.HeadInt6,
+		AllowLossy: true}))
+	for _, x := range headerOf(t, target).Tensors {
+		if x.Name == "output.weight" {
+			if x.Type != gguf.Q8_0 {
+				t.Errorf("%v, want %v", x.Type, gguf.Q8_0)
+			}
+			return
+		}
+	}
+	t.Error("no head in the file")
+}
+
 // inBlocks rewrites a GGUF with other data for every matrix that has whole blocks, and returns the data by tensor.
 func inBlocks(t *testing.T, path string, kind gguf.Type, blocks func(values []float32, s pack.Shape) []byte) (string,
 	map[string][]byte) {

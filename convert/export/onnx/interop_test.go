@@ -148,6 +148,7 @@ func TestInteropPlain(t *testing.T) {
 		{"packed/gptq-b4-asym-g128-v1", packed.Recipe{}},
 		{"packed/awq-gemm-g64", packed.Recipe{}}, {"transformers/llama",
 			packed.Recipe{Quant: "int4", Head: "int8", AllowLossy: true}},
+		{"transformers/llama", packed.Recipe{Quant: "int4", Head: "int6", AllowLossy: true}},
 		{"packed/ct-pack-b2-asym-g32", packed.Recipe{}},
 	} {
 		source := exports.Packed(t, shared.Path(t, filepath.Join("data", c.checkpoint)), c.recipe)

@@ -159,6 +159,7 @@ func TestInteropPlain(t *testing.T) {
 		{"transformers/llama", lossy("int8", "group:16"), "i8"},
 		{"transformers/llama", lossy("mxfp4", ""), "f4e2m1"},
 		{"transformers/llama", packed.Recipe{Quant: "int4", Head: "int8", AllowLossy: true}, "i8"},
+		{"transformers/llama", packed.Recipe{Quant: "int4", Head: "int6", AllowLossy: true}, "i8"},
 		{"packed/gptq-b4-asym-g128-v1", packed.Recipe{}, "u4"}, {"packed/awq-gemm-g64", packed.Recipe{}, "u4"},
 		{"packed/ct-pack-b2-asym-g32", packed.Recipe{}, "u2"},
 	} {
