@@ -262,7 +262,7 @@ func TestUnpackForms(t *testing.T) {
 // TestUnpackGroups: the same for quantizer output, with scales of two bytes and of one.
 func TestUnpackGroups(t *testing.T) {
 	for quant, scale := range map[string]string{"int3": "group:32", "int4": "group:32", "int5": "row",
-		"int6": "group:64", "int8": "group:64", "int2": "group:32", "mxfp4": "", "q2_0": ""} {
+		"int6": "group:64", "int8": "group:64", "int2": "group:32", "iq4nl": "group:64", "mxfp4": "", "q2_0": ""} {
 		path := converted(t, floatsAlone(t),
 			packed.Recipe{Quant: quant, Scale: scale, Golden: "none", AllowLossy: true})
 		dir := filepath.Join(t.TempDir(), "unpacked")

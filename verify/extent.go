@@ -51,6 +51,14 @@ func (x *extent) finite() bool { return !x.bad }
 func (x *extent) most() float32  { return max(-x.lo, x.hi) }
 func (x *extent) least() float32 { return x.small }
 
+// extreme is the value of largest magnitude, the negative one of two.
+func (x *extent) extreme() float32 {
+	if -x.lo >= x.hi {
+		return x.lo
+	}
+	return x.hi
+}
+
 // means returns the values that mean|w| may have in float32. This sum is nearly exact, the sum of N22 is rounded at
 // every step to float64: both agree to far better than 2⁻⁴⁰, so there are two values only when the exact mean lies that
 // close to the middle of two floats. The first is the nearest to it.

@@ -132,6 +132,25 @@ var definitions = map[string]definition{
 		},
 		groups: packed.ScaleF16,
 	},
+	// The values of ggml's IQ4_NL: s = m/−127, at least the smallest number that weights are divided by.
+	"iq4nl": {
+		fit: func(x *extent, stored packed.ScaleType) ([]fit, error) {
+			s, least := x.extreme()/-127, float32(tiny)
+			if stored != packed.ScaleF32 {
+				s, least = half.Round(s), 0x1p-24
+			}
+			switch {
+			case x.most() == 0:
+				return []fit{{0, float32(math.Inf(1))}}, nil
+			case 0 <= s && s < least && x.extreme() < 0:
+				s = least
+			case -least < s && s <= 0:
+				s = -least
+			}
+			return []fit{{s, s}}, nil
+		},
+		code: nearestIQ4NL, chosen: divisor, signed: true, groups: packed.ScaleF16,
+	},
 	// OCP MX 1.0: E = floor(log2 max|w|) − 2 in the range of E8M0. Codes are twice the elements, the scale is 2^E/2.
 	"mxfp4": {
 		fit: func(x *extent, _ packed.ScaleType) ([]fit, error) {
@@ -153,10 +172,7 @@ func integers(bits int) definition {
 	lowest := -math.Exp2(float64(bits - 1))
 	return definition{
 		fit: steps(func(x *extent) float32 {
-			if -x.lo >= x.hi {
-				return x.lo / float32(lowest)
-			}
-			return x.hi / float32(lowest)
+			return x.extreme() / float32(lowest)
 		}),
 		code: quotient(lowest, -lowest-1), chosen: divisor, signed: true, groups: packed.ScaleF16,
 	}
@@ -215,4 +231,16 @@ func nearestE2M1(x float64) int8 {
 		}
 	}
 	return int8(math.Copysign(2*elements[best], x))
+}
+
+// nearestIQ4NL looks the nearest value up, the larger of two.
+func nearestIQ4NL(w, s float32) int8 {
+	values := [...]float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+	x, best := float64(w/s), values[0]
+	for _, v := range values {
+		if math.Abs(x-v) <= math.Abs(x-best) {
+			best = v
+		}
+	}
+	return int8(best)
 }

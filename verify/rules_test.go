@@ -216,7 +216,8 @@ func TestCalibratedScales(t *testing.T) {
 		quant  string
 		method packed.Method
 	}{{"int4", packed.MeanSquare}, {"mxfp4", packed.MeanSquare}, {"int4", packed.GPTQ}, {"int2", packed.GPTQ},
-		{"int3", packed.GPTQ}, {"int5", packed.MeanSquare}, {"int6", packed.GPTQ}} {
+		{"int3", packed.GPTQ}, {"int5", packed.MeanSquare}, {"int6", packed.GPTQ},
+		{"iq4nl", packed.MeanSquare}, {"iq4nl", packed.GPTQ}} {
 		quant, path := c.quant, filepath.Join(t.TempDir(), "m.safetensors")
 		p, err := convert.NewPlan(context.Background(), source, convert.Options{
 			Method: c.method,

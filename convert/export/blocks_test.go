@@ -84,12 +84,17 @@ func TestHeadsInPieces(t *testing.T) {
 	}
 }
 
-// TestIntegerBlocks: integers of 3, 5 and 6 bits go into the narrowest blocks with a float16 scale that hold them.
+// TestIntegerBlocks: integers of 3, 5 and 6 bits, and iq4nl, go into the narrowest blocks with a float16 scale that hold
+// them.
 // Scales of rows are float16 numbers too: BF16 weights divided by a power of two.
 func TestIntegerBlocks(t *testing.T) {
 	dir := llamaOf(t, 64, 96)
-	for quant, want := range map[string]gguf.Type{"int3": gguf.Q4_0, "int5": gguf.Q5_0, "int6": gguf.Q8_0} {
+	for quant, want := range map[string]gguf.Type{"int3": gguf.Q4_0, "int5": gguf.Q5_0, "int6": gguf.Q8_0,
+		"iq4nl": gguf.IQ4_NL} {
 		for _, scale := range []string{"group:32", "group:64", "row"} {
+			if quant == "iq4nl" && scale == "row" {
+				continue // 1/127 of a weight
+			}
 			target, _ := exported(t, packedOf(t, dir, packed.Recipe{Quant: quant, Scale: scale, AllowLossy: true}))
 			seen := 0
 			for _, x := range headerOf(t, target).Tensors {

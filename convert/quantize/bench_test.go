@@ -24,7 +24,7 @@ func BenchmarkQuantize(b *testing.B) {
 			for _, j := range []Job{{Rule: "absmean"}, {Rule: "absmax"}, {Rule: "absmax", Kind: PerGroup, Group: 256},
 				{Rule: "sign-values"}, {Rule: "ternary-values"}, {Rule: "int2-values"}, {Rule: "int3-values"},
 				{Rule: "int4-values"},
-				{Rule: "int2-elastic"}, {Rule: "int8"}, {Rule: "mxfp4"}} {
+				{Rule: "int2-elastic"}, {Rule: "int8"}, {Rule: "mxfp4"}, {Rule: "iq4nl"}} {
 				j.DType, j.Shape = d, s
 				in := src
 				if values, exact := exactAlphabets[j.Rule]; exact {

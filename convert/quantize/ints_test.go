@@ -95,7 +95,7 @@ func TestScaleTypes(t *testing.T) {
 			t.Errorf("%v: scales of type %s", j, q.ScaleType())
 		}
 	}
-	if seen[ScaleF16] != 7 || seen[ScaleE8M0] != 1 || seen[ScaleF32] == 0 {
+	if seen[ScaleF16] != 8 || seen[ScaleE8M0] != 1 || seen[ScaleF32] == 0 {
 		t.Errorf("types of scales: %v", seen)
 	}
 }

@@ -170,6 +170,14 @@ var rules = []Rule{
 			"codes are twice the elements (OCP MX 1.0)",
 		fit: fitMX, code: codeMX, search: searchPowers,
 	},
+	{
+		Name: "iq4nl", Alphabet: pack.IQ4NL, Kinds: []ScaleKind{PerRow, PerTensor, PerGroup}, Signed: true,
+		groupScales: ScaleF16,
+		Doc: "s = m/−127, m the weight of largest magnitude (the negative one of two): m becomes −127; code = the " +
+			"value nearest to w/s, the larger of two, of 16 that lie closer near zero; s of groups as float16 (the " +
+			"values of ggml IQ4_NL)",
+		fit: fitNonlinear, code: codeNonlinear, search: searchInts,
+	},
 	signedInts(pack.Int5, " (ggml Q5_0)"),
 	signedInts(pack.Int6, ""),
 	{

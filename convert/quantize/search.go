@@ -93,6 +93,9 @@ func (q *Quantizer) calibrated(u unit, codes []int8, src []byte, h []float32) un
 				break
 			}
 			scale, a := how.unit(s)
+			if scale == 0 {
+				break
+			}
 			v := newUnit(&q.rule, scale, a)
 			g, better := q.gain(&v, codes, src, h, hw)
 			if g > most {

@@ -54,7 +54,7 @@ func TestCalibrated(t *testing.T) {
 		group int
 		most  float64 // of the error of the rule
 	}{"int3": {64, 0.75}, "int4": {64, 0.80}, "int5": {64, 0.85}, "int6": {64, 0.9},
-		"mxfp4": {32, 0.95}, "int2": {64, 0.5}, "absmax": {64, 0.5}} {
+		"mxfp4": {32, 0.95}, "iq4nl": {64, 0.8}, "int2": {64, 0.5}, "absmax": {64, 0.5}} {
 		plainCodes, plainScales := calibrate(t, rule, c.group, shape, w, nil)
 		codes, scales := calibrate(t, rule, c.group, shape, w, h)
 		before := weighted(shape, c.group, w, h, plainScales, plainCodes)
@@ -90,7 +90,7 @@ func TestCalibratedNothing(t *testing.T) {
 	for i := range 64 {
 		w[i] = float32(i-20) / 7
 	}
-	for _, rule := range []string{"int3", "int4", "int5", "int6", "mxfp4", "int2", "absmax"} {
+	for _, rule := range []string{"int3", "int4", "int5", "int6", "mxfp4", "iq4nl", "int2", "absmax"} {
 		plainCodes, plainScales := calibrate(t, rule, 32, shape, w, nil)
 		codes, scales := calibrate(t, rule, 32, shape, w, h)
 		if !slices.Equal(codes, plainCodes) || !slices.Equal(scales, plainScales) {

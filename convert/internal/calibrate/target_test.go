@@ -111,6 +111,7 @@ func TestChoose(t *testing.T) {
 		rule  string
 		group int
 	}{{"int2", 0}, {"int2", 32}, {"int3", 0}, {"int3", 32}, {"int4", 0}, {"int4", 16}, {"int6", 64}, {"mxfp4", 32},
+		{"iq4nl", 0}, {"iq4nl", 32},
 		{"absmax", 0}, {"absmax", 32}} {
 		x, exact := hostileInputs(r, 40, n)
 		h, cross, err := grams(context.Background(), 2, x, exact, n)
