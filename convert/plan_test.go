@@ -311,8 +311,8 @@ func TestDecisions(t *testing.T) {
 
 // TestLayoutFor: the default layout holds the codes that are asked for.
 func TestLayoutFor(t *testing.T) {
-	for quant, want := range map[string]string{QuantAuto: "vnni4i", "absmean": "vnni4i", "int4": "vnni4i", "iq4nl": "vnni4i",
-		"int3": "vnni4p", "int5": "vnni4p", "int6": "vnni4p", "int8": "vnni4"} {
+	for quant, want := range map[string]string{QuantAuto: "vnni4i", "absmean": "vnni4i", "int4": "vnni4i",
+		"iq4nl": "vnni4i", "int3": "vnni4p", "int5": "vnni4p", "int6": "vnni4p", "int8": "vnni4"} {
 		if got := LayoutFor(quant); got != want {
 			t.Errorf("%s: %s, want %s", quant, got, want)
 		}

@@ -84,8 +84,8 @@ func TestHeadsInPieces(t *testing.T) {
 	}
 }
 
-// TestIntegerBlocks: integers of 3, 5 and 6 bits, and iq4nl, go into the narrowest blocks with a float16 scale that hold
-// them.
+// TestIntegerBlocks: integers of 3, 5 and 6 bits, and iq4nl, go into the narrowest blocks with a float16 scale that
+// hold them.
 // Scales of rows are float16 numbers too: BF16 weights divided by a power of two.
 func TestIntegerBlocks(t *testing.T) {
 	dir := llamaOf(t, 64, 96)
