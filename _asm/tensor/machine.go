@@ -37,6 +37,7 @@ type machine interface {
 	prefetchAt(p ptr, off int)                  // the line there, into the L2 cache
 	prepareWide(typ string)                     // once, before the first loadWide of a dot product
 	loadWide(d reg, typ string, p ptr, off int) // width elements of "F32", "F16", "BF16" or "I8", as floats
+	storeF16(s reg, p ptr, off int)             // width floats as "F16", rounded once; destroys s
 	splat(d reg, p param)                       // a float argument in every lane
 	splatAt(d reg, p ptr, off int)              // a float from memory in every lane
 	zero(d reg)

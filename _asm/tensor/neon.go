@@ -163,6 +163,11 @@ func (m *arm) loadWide(d reg, typ string, p ptr, off int) {
 	}
 }
 
+func (m *arm) storeF16(s reg, p ptr, off int) {
+	m.word2("fcvtn .4h .4s", 0x0e216800, s, s)
+	m.line("FMOVD F%d, %d(%s)", s, off, p.arm())
+}
+
 func (m *arm) splat(d reg, p param) {
 	m.line("FMOVS %s+%d(FP), F%d", p.name, p.offset, d)
 	m.word2("dup .4s .s[0]", 0x4e040400, d, d)

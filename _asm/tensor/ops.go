@@ -214,7 +214,14 @@ var ops = []*op{
 			f.out("z", s, 0)
 		})
 	}),
-	newWiden("F16", "[]byte"), newWiden("I8", "[]int8"), newOp("unpackI4", "y []int8, x []byte, ahead int",
+	newWiden("F16", "[]byte"), newWiden("I8", "[]int8"),
+	newOp("narrowF16", "x []float32, y []byte", "", func(f *function) {
+		f.blocks(func(s int) {
+			f.in(0, "x", s)
+			f.storeF16(0, f.ptrs["y"], bytesOf("F16")*f.width()*s)
+		})
+	}),
+	newOp("unpackI4", "y []int8, x []byte, ahead int",
 		"unpackI4Go(y, x)", unpackI4),
 	newTranspose(), newScores(),
 }

@@ -183,6 +183,9 @@ func (m *x86) loadWide(d reg, typ string, p ptr, off int) {
 	}
 }
 
+// storeF16 rounds as the operand says, to nearest, whatever MXCSR holds.
+func (m *x86) storeF16(s reg, p ptr, off int) { m.line("VCVTPS2PH $0, %s, %s", m.v(s), at(p, off)) }
+
 // dotI8 on AVX-512 makes unsigned bytes of the row by adding 128; startI8 compensates for it, and everything is modulo
 // 2³². AVX2 multiplies magnitudes of the row by vectors with its signs, and adds two products in 16 bits: codes are
 // −127 … 127, and 2·127² fits.

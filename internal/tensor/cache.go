@@ -133,10 +133,15 @@ func (c *Cache) PageBytes() int { return c.Rows * c.typ.rowBytes(c.width) }
 // Width is the number of columns, padding included.
 func (c *Cache) Width() int { return c.width }
 
+// panelOf is the first column of the panel of a column, and the number of its columns.
+func (c *Cache) panelOf(col int) (first, n int) {
+	first = col / c.panel * c.panel
+	return first, min(c.panel, c.width-first)
+}
+
 // panelAt is the panel of a column, in the page of a row, and its first column.
 func (c *Cache) panelAt(row, col int) (m Matrix, first int) {
-	first = col / c.panel * c.panel
-	n := min(c.panel, c.width-first)
+	first, n := c.panelOf(col)
 	at := c.page(row) + c.typ.bytes(first*c.Rows)
 	return Matrix{c.typ, c.Rows, n, c.Bytes[at:][:c.typ.bytes(n*c.Rows)]}, first
 }
@@ -157,9 +162,10 @@ func (c *Cache) SetRow(i int, x []float32) (finite bool) {
 		c.scales(Range{i, i + 1})[0] = b / 127
 	}
 	for col := 0; col < len(x); {
-		m, first := c.panelAt(i, col)
-		end := min(first+m.Cols, len(x))
-		m.set(i%c.Rows, x[col:end], inverse)
+		first, n := c.panelOf(col)
+		end := min(first+n, len(x))
+		row := c.page(i) + c.typ.bytes(first*c.Rows+i%c.Rows*n)
+		c.typ.set(c.Bytes[row:][:c.typ.bytes(n)], x[col:end], inverse)
 		col = end
 	}
 	return finite

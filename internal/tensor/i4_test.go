@@ -39,7 +39,7 @@ func TestPackI4(t *testing.T) {
 			for i := range x {
 				x[i] = float32((i+r.IntN(2))%255 - 127)
 			}
-			m.set(1, x, 1)
+			m.Type.set(m.bytes(1, 2), x, 1)
 			if rows := slices.Concat(m.bytes(0, 1), m.bytes(2, 3)); !slices.Equal(rows, beside) {
 				t.Fatalf("%d columns: rows beside are %x", cols, rows)
 			}

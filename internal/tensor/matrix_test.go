@@ -126,8 +126,8 @@ func TestSetRow(t *testing.T) {
 			t.Fatal(err)
 		}
 		x, part, got := ordinary(r, 21), ordinary(r, 21), make([]float32, 21)
-		m.set(1, x, 0)
-		m.set(1, part[:15], 0)
+		m.Type.set(m.bytes(1, 2), x, 0)
+		m.Type.set(m.bytes(1, 2), part[:15], 0)
 		copy(x, part[:15])
 		for i := range m.Rows {
 			m.Row(got, i)

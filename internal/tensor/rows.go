@@ -10,11 +10,10 @@ import (
 
 // What attention does with rows of a KV cache: store, widen, add.
 
-// set stores x in the first columns of row i, rounded to the format of the matrix; I8 and I4 store x·scale. Other
-// columns are unchanged, but for those of the last block of I4.
-func (m *Matrix) set(i int, x []float32, scale float32) {
-	row := m.bytes(i, i+1)
-	switch m.Type {
+// set stores x in the first columns of a row, rounded to the format; I8 and I4 store x·scale. Other columns are
+// unchanged, but for those of the last block of I4.
+func (t Type) set(row []byte, x []float32, scale float32) {
+	switch t {
 	case F32:
 		if !bigEndian {
 			copy(row, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x)))
@@ -24,9 +23,9 @@ func (m *Matrix) set(i int, x []float32, scale float32) {
 			binary.LittleEndian.PutUint32(row[4*j:], math.Float32bits(v))
 		}
 	case F16:
-		for j, v := range x {
-			binary.LittleEndian.PutUint16(row[2*j:], float16.Narrow(v))
-		}
+		n := whole(len(x))
+		narrowF16(x[:n], row[:2*n])
+		narrowF16Go(x[n:], row[2*n:])
 	case I8:
 		n := whole(len(x))
 		q := asInt8(row)
@@ -70,7 +69,13 @@ func (m *Matrix) widened(rows, cols Range, wide []float32) Matrix {
 // bigEndian machines have another byte order than a Matrix.
 var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
-// widenF16Go and widenI8Go are the definitions.
+// narrowF16Go, widenF16Go and widenI8Go are the definitions.
+func narrowF16Go(x []float32, y []byte) {
+	for i, v := range x {
+		binary.LittleEndian.PutUint16(y[2*i:], float16.Narrow(v))
+	}
+}
+
 func widenF16Go(y []float32, x []byte) { widen(y, F16, x) }
 
 func widenI8Go(y []float32, x []int8) {

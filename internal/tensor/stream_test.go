@@ -1,6 +1,8 @@
 package tensor
 
 import (
+	"bytes"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -92,6 +94,37 @@ func TestI8(t *testing.T) {
 				if d := differ(o, sums); d != "" {
 					t.Fatal(d)
 				}
+			}
+		}
+	})
+}
+
+// TestNarrow compares with float16.Narrow: all numbers of 16 bits, what lies halfway between two of them, the neighbors of
+// both, and NaNs with other payloads. Bytes behind the last number stay.
+func TestNarrow(t *testing.T) {
+	var x []float32
+	for i := range 1 << 16 {
+		b := math.Float32bits(float16.Widen(uint16(i)))
+		for _, c := range []uint32{b, b + 1<<12, b | 1<<22 | 1<<12} {
+			for d := range uint32(3) {
+				x = append(x, math.Float32frombits(c+d-1))
+			}
+		}
+	}
+	want := make([]byte, 2*len(x))
+	narrowF16Go(x, want)
+	eachLevel(t, func(t *testing.T) {
+		y := make([]byte, 2*len(x)+1)
+		y[2*len(x)] = 7
+		F16.set(y[:2*len(x)], x, 0)
+		if !bytes.Equal(y[:2*len(x)], want) || y[2*len(x)] != 7 {
+			t.Error("numbers are rounded another way")
+		}
+		for n := range 40 { // in part
+			clear(y)
+			F16.set(y, x[:n], 0)
+			if !bytes.Equal(y[:2*n], want[:2*n]) || y[2*n] != 0 {
+				t.Fatalf("the first %d numbers are stored another way", n)
 			}
 		}
 	})

@@ -1596,6 +1596,28 @@ done:
 	VZEROUPPER
 	RET
 
+TEXT ·narrowF16AVX2(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), BX
+	MOVQ x_len+8(FP), AX
+	MOVQ y_base+24(FP), CX
+	SHRQ $4, AX
+	CMPQ AX, $1
+	JLT done
+
+loop:
+	VMOVUPS 0(BX), Y0
+	VCVTPS2PH $0, Y0, 0(CX)
+	VMOVUPS 32(BX), Y0
+	VCVTPS2PH $0, Y0, 16(CX)
+	ADDQ $64, BX
+	ADDQ $32, CX
+	DECQ AX
+	JNZ loop
+
+done:
+	VZEROUPPER
+	RET
+
 TEXT ·unpackI4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y_base+0(FP), AX
 	MOVQ x_base+24(FP), BX

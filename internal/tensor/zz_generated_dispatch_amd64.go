@@ -429,6 +429,23 @@ func widenI8AVX512(y []float32, x []int8)
 //go:noescape
 func widenI8AVX2(y []float32, x []int8)
 
+func narrowF16(x []float32, y []byte) {
+	switch level {
+	case levelAVX512:
+		narrowF16AVX512(x, y)
+	case levelAVX2:
+		narrowF16AVX2(x, y)
+	default:
+		narrowF16Go(x, y)
+	}
+}
+
+//go:noescape
+func narrowF16AVX512(x []float32, y []byte)
+
+//go:noescape
+func narrowF16AVX2(x []float32, y []byte)
+
 func unpackI4(y []int8, x []byte, ahead int) {
 	switch level {
 	case levelAVX512:

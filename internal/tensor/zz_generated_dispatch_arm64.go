@@ -304,6 +304,18 @@ func widenI8(y []float32, x []int8) {
 //go:noescape
 func widenI8NEON(y []float32, x []int8)
 
+func narrowF16(x []float32, y []byte) {
+	switch level {
+	case levelNEON:
+		narrowF16NEON(x, y)
+	default:
+		narrowF16Go(x, y)
+	}
+}
+
+//go:noescape
+func narrowF16NEON(x []float32, y []byte)
+
 func unpackI4(y []int8, x []byte, ahead int) {
 	switch level {
 	case levelNEON:

@@ -104,6 +104,10 @@ func widenI8(y []float32, x []int8) {
 	widenI8Go(y, x)
 }
 
+func narrowF16(x []float32, y []byte) {
+	narrowF16Go(x, y)
+}
+
 func unpackI4(y []int8, x []byte, ahead int) {
 	unpackI4Go(y, x)
 }

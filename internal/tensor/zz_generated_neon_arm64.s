@@ -1792,6 +1792,35 @@ loop:
 done:
 	RET
 
+TEXT ·narrowF16NEON(SB), NOSPLIT, $0-48
+	MOVD x_base+0(FP), R1
+	MOVD x_len+8(FP), R0
+	MOVD y_base+24(FP), R2
+	LSR $4, R0
+	CMP $1, R0
+	BLT done
+
+loop:
+	FMOVQ 0(R1), F0
+	WORD $0x0e216800 // fcvtn .4h .4s v0, v0
+	FMOVD F0, 0(R2)
+	FMOVQ 16(R1), F0
+	WORD $0x0e216800 // fcvtn .4h .4s v0, v0
+	FMOVD F0, 8(R2)
+	FMOVQ 32(R1), F0
+	WORD $0x0e216800 // fcvtn .4h .4s v0, v0
+	FMOVD F0, 16(R2)
+	FMOVQ 48(R1), F0
+	WORD $0x0e216800 // fcvtn .4h .4s v0, v0
+	FMOVD F0, 24(R2)
+	ADD $64, R1
+	ADD $32, R2
+	SUB $1, R0
+	CBNZ R0, loop
+
+done:
+	RET
+
 TEXT ·unpackI4NEON(SB), NOSPLIT, $0-56
 	MOVD y_base+0(FP), R0
 	MOVD x_base+24(FP), R1
