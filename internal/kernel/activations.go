@@ -101,9 +101,10 @@ func (x *Activations) FinishRow(t int) {
 	sums := x.sums[t*x.sumStride():][:x.sumStride()]
 	last := len(sums) - 1
 	total := int32(0)
-	for i, b := range unsafe.Slice((*block)(unsafe.Pointer(&x.rows[t*x.Stride])), last) {
+	blocks := unsafe.Slice((*block)(unsafe.Pointer(&x.rows[t*x.Stride])), last)
+	for i := range blocks {
 		sums[i] = total
-		total += b.sum()
+		total += blocks[i].sum()
 	}
 	sums[last] = total
 	for _, g := range x.tokenGroups.list {
@@ -134,10 +135,7 @@ type block [sumBlock / 8]uint64
 // without carry (32 · 255 < 2¹⁶), whatever the byte order. The multiplication adds the lanes in the highest one.
 func (b *block) sum() int32 {
 	const sign, even = 0x8080808080808080, 0x00FF00FF00FF00FF
-	lanes := uint64(0)
-	for _, w := range b {
-		w ^= sign
-		lanes += w&even + w>>8&even
-	}
+	w0, w1, w2, w3 := b[0]^sign, b[1]^sign, b[2]^sign, b[3]^sign
+	lanes := w0&even + w1&even + w2&even + w3&even + w0>>8&even + w1>>8&even + w2>>8&even + w3>>8&even
 	return int32(lanes*0x0001000100010001>>48) - 128*sumBlock
 }

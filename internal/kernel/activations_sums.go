@@ -54,7 +54,8 @@ func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo
 
 // finishRow computes the terms of token t; add as in of.
 func (g *groupedTokens) finishRow(x *Activations, t int, add func(t, lo, hi int) int32) {
-	before := int32(0)
+	before, scales := int32(0), x.Scales(t)
+	scale := float32(1) // as in Activations.scale
 	for i, lo := t, 0; lo < x.K; i, lo = i+x.N, lo+g.group {
 		hi := min(lo+g.group, x.K)
 		end := x.sumTo(t, hi)
@@ -63,7 +64,12 @@ func (g *groupedTokens) finishRow(x *Activations, t int, add func(t, lo, hi int)
 		if add != nil {
 			term = add(t, lo, hi)
 		}
-		g.data[i] = asm.TokenGroup{Add: term, Sum: sum, Scale: x.scale(t, lo), Fields: [2]int32{17 * term, 16 * term}}
+		if x.Group != 0 {
+			scale = scales[lo/x.Group]
+		}
+		d := &g.data[i] // field by field: a literal is made on the stack first, and read before its stores are done
+		d.Add, d.Sum, d.Scale = term, sum, scale
+		d.Fields[0], d.Fields[1] = 17*term, 16*term
 		before = end
 	}
 }

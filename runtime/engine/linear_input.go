@@ -85,12 +85,18 @@ func (k *prepareTask) Do(from, to int) {
 		}
 		var maxabs float32
 		finite := true
-		if k.norm != nil && k.norm.exists() {
+		switch {
+		case k.norm != nil && k.norm.exists():
 			maxabs, finite = k.norm.apply(x, src)
-		} else {
+		case k.factors != nil:
 			copy(x, src)
-			if k.factors != nil {
-				tensor.Times(x, k.factors[row*k.apart])
+			tensor.Times(x, k.factors[row*k.apart])
+			maxabs = tensor.MaxAbs(x)
+		default:
+			if k.projection.floats {
+				copy(x, src)
+			} else {
+				x = src
 			}
 			maxabs = tensor.MaxAbs(x)
 		}

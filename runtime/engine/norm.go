@@ -29,14 +29,12 @@ func (n *norm) apply(y, x []float32) (maxabs float32, finite bool) {
 	return maxabs, finite
 }
 
-// of returns the norm of head h of some size.
-func (n *norm) of(h, size int) norm {
+// of returns the weights for head h of some size.
+func (n *norm) of(h, size int) []float32 {
 	if len(n.weights) <= size {
-		return *n
+		return n.weights
 	}
-	own := *n
-	own.weights = n.weights[h*size:][:size]
-	return own
+	return n.weights[h*size:][:size]
 }
 
 // norm binds a norm of n values.

@@ -58,8 +58,10 @@ func (k *splitTask) Do(from, to int) {
 			k.allHeads(t, y[after:], &kNorm)
 			qNorm, kNorm = norm{}, norm{}
 		}
+		own := qNorm
 		for h := range k.heads {
-			q, own := k.q[k.queryAt(len(k.tokens), t, h):][:k.width], qNorm.of(h, k.dim)
+			q := k.q[k.queryAt(len(k.tokens), t, h):][:k.width]
+			own.weights = qNorm.of(h, k.dim)
 			clear(q[k.dim:]) // other blocks may have heads of another size
 			q = q[:k.dim]
 			k.head(t, q, y[h*k.dim:][:k.dim], &own, rotation)
@@ -73,11 +75,13 @@ func (k *splitTask) Do(from, to int) {
 		}
 		keys := y[after:]
 		cache := &tok.seq.kv[k.layer]
+		own = kNorm
 		for h := range k.kvHeads {
 			if tok.again && !(b.local && tok.seq.e.windowed()) {
 				continue
 			}
-			key, own := keys[h*k.dim:][:k.dim], kNorm.of(h, k.dim)
+			key := keys[h*k.dim:][:k.dim]
+			own.weights = kNorm.of(h, k.dim)
 			if row := cache.keys[h].Row(tok.pos); row != nil {
 				k.head(t, row[:k.dim], key, &own, rotation)
 			} else {
@@ -160,7 +164,7 @@ func (k *splitTask) allHeads(t int, x []float32, norm *norm) {
 
 // head sets dst, which may be src, to a query or key after its norm, if any, and its rotation, in the order that the
 // model defines.
-func (k *splitTask) head(t int, dst, src []float32, norm *norm, rotation tensor.Rotation) {
+func (k *splitTask) head(t int, dst, src []float32, norm *norm, rotation *tensor.Rotation) {
 	if !norm.exists() {
 		k.rotate(dst, src, rotation)
 		return
@@ -177,7 +181,7 @@ func (k *splitTask) head(t int, dst, src []float32, norm *norm, rotation tensor.
 }
 
 // rotate sets dst, which may be src, to a rotated query or key.
-func (k *splitTask) rotate(dst, src []float32, rotation tensor.Rotation) {
+func (k *splitTask) rotate(dst, src []float32, rotation *tensor.Rotation) {
 	if k.latent {
 		n := len(src) - 2*len(rotation.Cos)
 		copy(dst[:n], src)

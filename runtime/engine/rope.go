@@ -61,9 +61,9 @@ func (r *rotary) queryScale(t int, noRope bool) float32 {
 }
 
 // rotation returns the rotation of token t in a block.
-func (r *rotary) rotation(t int, local bool) tensor.Rotation {
+func (r *rotary) rotation(t int, local bool) *tensor.Rotation {
 	if local && r.local {
-		return r.rotations[t][1]
+		return &r.rotations[t][1]
 	}
-	return r.rotations[t][0]
+	return &r.rotations[t][0]
 }
