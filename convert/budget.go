@@ -2,6 +2,7 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -220,26 +222,29 @@ func (a *allocating) planBy(ctx context.Context, rules []packed.Rule) (*Plan, er
 // Plans after this one use the tokens of its text.
 func (a *allocating) choosable(ctx context.Context) (names []string, err error) {
 	p, err := a.planBy(ctx, []packed.Rule{a.rule(0, "*")})
-	if err != nil {
+	switch {
+	case errors.As(err, new(noEffect)): // has no such weights
+	case err != nil:
 		return nil, err
-	}
-	defer p.Close()
-	a.o.tokenized = p.o.tokenized
-	for _, s := range p.steps {
-		if s.entry == nil || s.isTable() {
-			continue
-		}
-		experts := s.quantizesExperts()
-		if experts {
-			a.experts = append(a.experts, s.entry.Name)
-		}
-		if experts || s.entry.Calibrated {
-			names = append(names, s.entry.Name)
+	default:
+		defer p.Close()
+		a.o.tokenized = p.o.tokenized
+		for _, s := range p.steps {
+			if s.entry == nil || s.isTable() {
+				continue
+			}
+			experts := s.quantizesExperts()
+			if experts {
+				a.experts = append(a.experts, s.entry.Name)
+			}
+			if experts || s.entry.Calibrated {
+				names = append(names, s.entry.Name)
+			}
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%w: there is no linear layer whose form could be chosen for a size: none of floats is "+
-			"included; include some, or leave out the size", pack.ErrUnsupported)
+		return nil, filerr.Named(a.path, fmt.Errorf("%w: there is no linear layer whose form could be chosen for a "+
+			"size: none of floats is included; include some, or leave out the size", pack.ErrUnsupported))
 	}
 	return names, nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -500,7 +501,8 @@ func TestAllocateRefuses(t *testing.T) {
 	text := Options{Calibration: []Document{{Text: calibrationText}}, Progress: func(what string, _, _ int64) {
 		t.Errorf("progress with %s", what)
 	}}
-	scale, rules, experts := text, text, text
+	scale, rules, experts, none := text, text, text, text
+	none.Recipe.Include = []string{"lm_head.weight"}
 	experts.Recipe.Include = []string{"*.experts.*"}
 	scale.Recipe.Scale, rules.Recipe.Rules = "row", []packed.Rule{{Match: "*", Keep: true}}
 	for name, c := range map[string]struct {
@@ -516,6 +518,10 @@ func TestAllocateRefuses(t *testing.T) {
 		"no text": {dense, Options{}, Budget{Bits: 5}, pack.ErrUnsupported, "calibration text"},
 		"scale":   {dense, scale, Budget{Bits: 5}, pack.ErrUnsupported, "rules and scale"},
 		"rules":   {dense, rules, Budget{Bits: 5}, pack.ErrUnsupported, "rules and scale"},
+		"none": {dense, none, Budget{Bits: 5}, pack.ErrUnsupported,
+			"^" + regexp.QuoteMeta(dense) + ": unsupported: there is no linear layer.*include some"},
+		"codes": {shared.Testdata(t, "tiny-bitnet-packed"), text, Budget{Bits: 5}, pack.ErrUnsupported,
+			"leave out --size and"},
 		"experts": {moe, experts, Budget{Bits: 5}, pack.ErrUnsupported, "experts.*include other layers too"},
 	} {
 		_, err := Allocate(t.Context(), c.source, c.o, c.budget, filepath.Join(target, "model"))

@@ -46,6 +46,9 @@ func (d *decider) headConflict(m matrix, c choice) error {
 	switch {
 	case !m.head || d.headQuant(m.name) == "":
 		return nil
+	case !c.keep && c.quant == QuantAuto:
+		return fmt.Errorf("%w: %s takes what the values of the output head are already (quant: auto), and --head %s "+
+			"quantizes them; leave out one of them", pack.ErrUnsupported, d.ruleOf(m.name), d.Recipe.Head)
 	case c.keep || !c.explicit:
 		return fmt.Errorf("%w: %s leaves the floats that --head %s quantizes; leave out one of them",
 			pack.ErrUnsupported, d.ruleOf(m.name), d.Recipe.Head)
@@ -82,6 +85,11 @@ func ruleNamed(at int, pattern string) string {
 	return fmt.Sprintf("rule %d of the recipe (match: %q)", at+1, pattern)
 }
 
+// noEffect reports a rule without any effect.
+type noEffect struct{ error }
+
+func (e noEffect) Unwrap() error { return e.error }
+
 // unfollowed refuses rules without any effect: whoever wrote them wants another file.
 func (d *decider) unfollowed() error {
 	for _, s := range d.steps {
@@ -101,7 +109,7 @@ func (d *decider) unfollowed() error {
 		} else if name != "" {
 			why = fmt.Sprintf("%q is none of the matrices that are quantized", name)
 		}
-		return fmt.Errorf("%w: %s has no effect: %s", pack.ErrUnsupported, ruleNamed(i, r.Match), why)
+		return noEffect{fmt.Errorf("%w: %s has no effect: %s", pack.ErrUnsupported, ruleNamed(i, r.Match), why)}
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func TestHeadConflicts(t *testing.T) {
 		{own, "int8", keep("lm_head.weight"), "", `leaves the floats that --head int8 quantizes`},
 		{tied, "int8", keep("lm_head.weight"), "", `leaves the floats that --head int8 quantizes`},
 		{own, "int8", quant("lm_head.weight", "none"), "", `leaves the floats that --head int8 quantizes`},
-		{tied, "int4", quant("lm_head.weight", "auto"), "", `leaves the floats that --head int4 quantizes`},
+		{tied, "int4", quant("lm_head.weight", "auto"), "", `are already (quant: auto), and --head int4 quantizes them`},
 		{own, "screen", keep("lm_head.screen"), "", `leaves the floats that --head screen quantizes`},
 		{own, "int8", keep("*"), "*q_proj*", `quantizes "lm_head.weight", which --include leaves out`},
 		{tied, "screen", keep("*"), "*q_proj*", `quantizes "lm_head.screen", which --include leaves out`},

@@ -146,8 +146,8 @@ func (d *decider) lossy(m matrix, job quantize.Job) error {
 // importCodes plans to take over the codes of a packed checkpoint.
 func (d *decider) importCodes(m matrix, c choice) error {
 	if c.keep || c.explicit || c.quant == QuantNone || c.scale != "" && c.scale != string(packed.ScaleTensor) {
-		return fmt.Errorf("%w: tensor %q holds codes with one scale, which can only be taken over (--quant auto)",
-			pack.ErrUnsupported, m.name)
+		return fmt.Errorf("%w: tensor %q holds codes with one scale, which can only be taken over (--quant auto); "+
+			"leave out --size and rules for it", pack.ErrUnsupported, m.name)
 	}
 	stored, err := d.storedScale(m)
 	if err != nil {
