@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -25,6 +26,10 @@ func decideAuto(c *cli.Context, source string, o *convert.Options) (notes []stri
 		return nil,
 			usagef("auto measures this machine, and another run may find something else: name --layout and --head " +
 				"for --part and --resume (see lowpack bench recommend)")
+	case o.Recipe.Layout == auto && len(givenBudgets(c)) > 0:
+		return nil,
+			usagef("--layout auto measures the codes of the checkpoint, and --%s chooses others: name a layout, or "+
+				"leave out --layout", givenBudgets(c)[0])
 	}
 	return measureAuto(c, source, o)
 }
@@ -42,11 +47,17 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 	if asked.Head == auto {
 		o.Recipe.Head = ""
 	}
-	plan, err := convert.NewPlan(c.Context, source, *o)
+	plan, refused, err := planAuto(c.Context, source, *o, asked.Head == auto)
 	if err != nil {
 		return nil, err
 	}
 	defer plan.Close()
+	if refused != nil {
+		notes = append(notes, fmt.Sprintf("head %s, the only one for auto here: %v", packed.HeadBF16, refused))
+	}
+	if refused != nil && asked.Layout != auto {
+		return notes, nil
+	}
 	p, meter := newCounter(besideResult(c), "measure", things("choices")), autoMeter
 	meter.Progress = func(done, total int, at string) { p.set(int64(done), int64(total), at) }
 	r, err := recommend(c.Context, plan, meter, 0, recommendTokens[:1])
@@ -62,11 +73,34 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 		o.Recipe.Layout = best.Name
 		notes = append(notes, choiceNote("layout", best))
 	}
-	if best := bench.Fastest(exactHeads(r), 0, meter.MaxSpread); asked.Head == auto && best != nil {
+	if best := bench.Fastest(exactHeads(r), 0, meter.MaxSpread); asked.Head == auto && refused == nil && best != nil {
 		o.Recipe.Head = packed.Head(best.Name)
 		notes = append(notes, choiceNote("head", best))
 	}
 	return notes, nil
+}
+
+// planAuto plans the linear layers, whatever the head, without a calibration text: its codes are multiplied as fast as
+// others. Where heads are to be chosen, refused says why the other one that auto can take is none: --include leaves it
+// out, or a rule of the recipe makes codes of the first.
+func planAuto(ctx context.Context, source string, o convert.Options, heads bool) (plan *convert.Plan, refused,
+	err error) {
+	o.Calibration, o.Self = nil, false
+	if heads {
+		screened := o
+		screened.Recipe.Head = packed.HeadScreen
+		plan, refused = convert.NewPlan(ctx, source, screened)
+	}
+	if plan == nil {
+		plan, err = convert.NewPlan(ctx, source, o)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, _, ok := plan.FloatHead(); !ok {
+		refused = nil
+	}
+	return plan, refused, nil
 }
 
 func choiceNote(what string, r *bench.RecommendRow) string {

@@ -46,11 +46,60 @@ func TestAuto(t *testing.T) {
 	}
 }
 
+// TestAutoHeadAlone: where --include or a rule leaves one form of the head, auto takes that, and says why.
+func TestAutoHeadAlone(t *testing.T) {
+	measureLittle(t)
+	model, dir := shared.Testdata(t, "tiny-bitnet"), t.TempDir()
+	recipe := filepath.Join(dir, "recipe")
+	write(t, recipe, "rules: [{match: model.embed_tokens.weight, quant: int8}]")
+	for _, c := range []struct{ flag, value, why string }{
+		{"--include", "*q_proj*", `"lm_head.screen", which --include leaves out`},
+		{"--recipe", recipe, `"model.embed_tokens.weight" has codes (int8)`},
+	} {
+		files := map[string]string{}
+		for _, head := range []string{"auto", "bf16"} {
+			out := filepath.Join(t.TempDir(), "out")
+			code, said := inPlace("convert", model, "--golden", "none", "--head", head, c.flag, c.value, "-o", out)
+			told := strings.Contains(said, "head bf16, the only one for auto here") && strings.Contains(said, c.why)
+			if code != 0 || told != (head == "auto") {
+				t.Errorf("%s %s: exit %d, %s", head, c.value, code, said)
+			}
+			data, _ := os.ReadFile(out)
+			files[head] = string(data)
+		}
+		if files["auto"] == "" || files["auto"] != files["bf16"] {
+			t.Errorf("%s: %d and %d bytes, which differ", c.value, len(files["auto"]), len(files["bf16"]))
+		}
+		_, said := inPlace("convert", model, "--dry-run", "--head", "auto", "--layout", "auto", c.flag, c.value)
+		if !strings.Contains(said, "the only one") || !strings.Contains(said, "layout ") ||
+			strings.Contains(said, "--head bf16 makes") {
+			t.Errorf("with a layout: %s", said)
+		}
+	}
+}
+
+// TestAutoCalibrated: the head is measured whatever --calibrate chooses, a size included.
+func TestAutoCalibrated(t *testing.T) {
+	measureLittle(t)
+	args := []string{"convert", shared.Testdata(t, "tiny-bitnet"), "--dry-run", "--head", "auto", "--calibrate",
+		beginning(t)}
+	for _, flags := range [][]string{
+		{"--size", "9.8MB", "--include", "*layers.0.mlp.*", "--include", "lm_head.screen"}, // few layers to measure
+		{"--quant", "int4", "--scale", "group:32", "--allow-lossy"},
+	} {
+		code, said := inPlace(append(args, flags...)...)
+		if code != 0 || !strings.Contains(said, "the fastest on this machine for one token") {
+			t.Errorf("%v: exit %d, %s", flags, code, said)
+		}
+	}
+}
+
 // TestAutoRefused: choices on which several runs must agree are not measured, and parameters of a specific layout are
 // refused.
 func TestAutoRefused(t *testing.T) {
 	model, out := shared.Testdata(t, "tiny-bitnet"), filepath.Join(t.TempDir(), "out")
-	for _, flags := range [][]string{{"--part", "1/2"}, {"--resume"}, {"--param", "bm=64"}} {
+	for _, flags := range [][]string{{"--part", "1/2"}, {"--resume"}, {"--param", "bm=64"},
+		{"--size", "5MB", "--calibrate", tomSawyer}} {
 		code, said := inPlace(append([]string{"convert", model, "--layout", "auto", "-o", out}, flags...)...)
 		if code != 2 || !strings.Contains(said, "--layout") && !strings.Contains(said, "--param") {
 			t.Errorf("%v: exit %d, %q", flags, code, said)

@@ -47,7 +47,7 @@ func decideBudget(c *cli.Context, source string, o *convert.Options) (notes []st
 	if b == (convert.Budget{}) {
 		return nil, nil
 	}
-	given := slices.DeleteFunc(slices.Clone(budgetNames), func(name string) bool { return !c.IsSet(name) })
+	given := givenBudgets(c)
 	if len(given) > 1 {
 		return nil, usagef("--%s each bound the file: name one of them", strings.Join(given, " and --"))
 	}
@@ -81,6 +81,11 @@ func decideBudget(c *cli.Context, source string, o *convert.Options) (notes []st
 	}
 	*o = a.Apply(*o)
 	return []string{allocationNote(a)}, nil
+}
+
+// givenBudgets lists the bounds that are set.
+func givenBudgets(c *cli.Context) []string {
+	return slices.DeleteFunc(slices.Clone(budgetNames), func(name string) bool { return !c.IsSet(name) })
 }
 
 // allocationNote tells what is expected of a file.

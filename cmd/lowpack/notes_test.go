@@ -51,6 +51,7 @@ var noteKinds = map[string]string{
 	"%s without a text":                                             "--calibrate TEXT",
 	"WARNING: %s makes two bits or fewer":                           "take --quant int4 or int8",
 	"the machine was busy while layout and head were measured":      "repeat it",
+	"head %s, the only one for auto here":                           "the only one",
 	"layout %s, the default on every machine":                       "",
 	"layout %s cannot have the codes of":                            "a rule of a recipe",
 	// Of the other commands.
