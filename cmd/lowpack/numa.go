@@ -22,8 +22,14 @@ func numaFlag() cli.Flag {
 // numaMode is the value of the flag.
 func numaMode(c *cli.Context) engine.NUMA { return engine.NUMA(c.String("numa")) }
 
+// divided is an engine.
+type divided interface {
+	Nodes() (n, copied int)
+	Options() engine.Options
+}
+
 // noteNodes says how a model is divided among NUMA nodes, and what that takes, or why --numa copy copies nothing.
-func noteNodes(c *cli.Context, e *engine.Engine) {
+func noteNodes(c *cli.Context, e divided) {
 	switch n, copied := e.Nodes(); {
 	case copied > 0:
 		note(c, fmt.Sprintf("the weights are copied to the memory of %d NUMA nodes, which takes %s; "+
