@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -33,14 +34,18 @@ func checkTask(c *cli.Context) error {
 func runTask(c *cli.Context, text string) error {
 	task, s := questions.Task(c.String("task")), &subjects{c: c}
 	defer s.close()
-	list, err := task.Make(c.String("file"), text, s.fits)
+	p := newCounter(besideResult(c), "eval", things("questions"))
+	defer p.done()
+	list, err := task.Make(c.String("file"), text, s.fits, func(done, total int) {
+		p.setIn(things("sentences"), int64(done), int64(total), "make questions")
+	})
 	if err != nil {
 		return err
 	}
 	if err := s.open(); err != nil {
 		return err
 	}
-	asked, err := tokenize(s.list, list)
+	asked, err := tokenize(c, s.list, list, p)
 	if err != nil {
 		return err
 	}
@@ -49,10 +54,11 @@ func runTask(c *cli.Context, text string) error {
 			return err
 		}
 	}
-	answers, err := ask(c, s.list, asked)
+	answers, err := ask(c, s.list, asked, p)
 	if err != nil {
 		return err
 	}
+	p.done()
 	r := eval.Judge(task, list, answers[0], answers[1])
 	r.BeginOfText = !s.list[0].asked.Bare
 	if c.Bool("json") {
@@ -90,7 +96,7 @@ func (s *subjects) close() {
 
 // fits accepts a question that is within the window for each model, in its own tokens.
 func (s *subjects) fits(q *questions.Question) (bool, error) {
-	if err := s.open(); err != nil {
+	if err := cmp.Or(s.open(), s.c.Context.Err()); err != nil {
 		return false, err
 	}
 	for i := range s.list {
@@ -126,9 +132,12 @@ func openSubjects(c *cli.Context) (list []subject, err error) {
 }
 
 // tokenize returns the questions in the tokens of each model. No model is asked before all of them can read all.
-func tokenize(subjects []subject, list []questions.Question) (asked [][]eval.Tokens, err error) {
+func tokenize(c *cli.Context, subjects []subject, list []questions.Question, p *progress) (asked [][]eval.Tokens,
+	err error) {
 	for i := range subjects {
-		tokens, err := subjects[i].asked.Tokenize(list)
+		tokens, err := subjects[i].asked.Tokenize(c.Context, list, func(done int) {
+			p.setIn(things("questions"), int64(i*len(list)+done), int64(len(subjects)*len(list)), "tokenize")
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -138,9 +147,8 @@ func tokenize(subjects []subject, list []questions.Question) (asked [][]eval.Tok
 }
 
 // ask returns the answers of one or two models; those of the second are nil if there is one.
-func ask(c *cli.Context, subjects []subject, asked [][]eval.Tokens) (answers [2][]eval.Answer, err error) {
-	p := newCounter(besideResult(c), "eval", things("questions"))
-	defer p.done()
+func ask(c *cli.Context, subjects []subject, asked [][]eval.Tokens, p *progress) (answers [2][]eval.Answer,
+	err error) {
 	for i := range subjects {
 		n := len(asked[i])
 		answers[i], err = eval.Ask(c.Context, &subjects[i].asked, asked[i], func(done int) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack"
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/eval"
@@ -107,6 +110,16 @@ func TestEvalPasskeyWindow(t *testing.T) {
 		if n := longest(t, file, list); n > most || n < most*9/10 {
 			t.Errorf("the longest question has %d tokens, of at most %d", n, most)
 		}
+	}
+}
+
+// TestEvalPasskeyCancelled: the search for questions, which may be long, ends with the command.
+func TestEvalPasskeyCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := &subjects{c: &cli.Context{Context: ctx}, list: []subject{{}}}
+	if _, err := s.fits(nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 

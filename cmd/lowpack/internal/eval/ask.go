@@ -35,9 +35,12 @@ type Tokens struct {
 }
 
 // Tokenize returns the tokens of questions. It is pack.ErrUnsupported if the model cannot read one of them.
-func (s *Subject) Tokenize(list []questions.Question) ([]Tokens, error) {
+func (s *Subject) Tokenize(ctx context.Context, list []questions.Question, progress func(done int)) ([]Tokens, error) {
 	all := make([]Tokens, len(list))
 	for i := range list {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		err := s.tokenize(&list[i], &all[i])
 		if n, most := all[i].read, s.Engine.Options().Context; err == nil && n > most {
 			err = fmt.Errorf("%w: %d tokens have to be read; the model takes at most %d", pack.ErrUnsupported, n, most)
@@ -45,6 +48,7 @@ func (s *Subject) Tokenize(list []questions.Question) ([]Tokens, error) {
 		if err != nil {
 			return nil, named(s.Path, fmt.Errorf("question %d: %w", i+1, err))
 		}
+		progress(i + 1)
 	}
 	return all, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,7 +112,7 @@ func tinySubject(t *testing.T) *Subject {
 }
 
 func ask(ctx context.Context, s *Subject, list []questions.Question) ([]Answer, error) {
-	asked, err := s.Tokenize(list)
+	asked, err := s.Tokenize(ctx, list, func(int) {})
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func TestAskWithin(t *testing.T) {
 	for n := range 300 {
 		q := questions.Question{Context: strings.Repeat("a ", n+1), Endings: []string{"b"}}
 		ids, _ := s.Encode(q.Context + "b")
-		_, refused := s.Tokenize([]questions.Question{q})
+		_, refused := s.Tokenize(t.Context(), []questions.Question{q}, func(int) {})
 		for window, want := range map[int]bool{0: len(ids) <= 256, 5000: refused == nil, 100: len(ids) <= 100} {
 			if fits, err := s.Within(window)(&q); err != nil || fits != want {
 				t.Errorf("%d tokens in a window of %d: %t, %v", len(ids), window, fits, err)
@@ -209,7 +210,7 @@ func TestAskRefuses(t *testing.T) {
 	} {
 		end := []string{"end"}
 		list := []questions.Question{{Context: "short ", Endings: end}, {Context: c.text, Endings: end}}
-		if _, err := c.s.Tokenize(list); !errors.Is(err, c.is) ||
+		if _, err := c.s.Tokenize(t.Context(), list, func(int) {}); !errors.Is(err, c.is) ||
 			!strings.Contains(err.Error(), c.word) || !strings.Contains(err.Error(), "model.file: question ") {
 			t.Errorf("%.20q: %v", c.text, err)
 		}
@@ -217,7 +218,15 @@ func TestAskRefuses(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	list := []questions.Question{{Context: "short", Endings: []string{"end"}}}
-	if _, err := ask(ctx, s, list); !errors.Is(err, context.Canceled) {
+	if _, err := s.Tokenize(ctx, list, func(int) {}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled while tokenizing: %v", err)
+	}
+	told := 0
+	asked, err := s.Tokenize(t.Context(), slices.Repeat(list, 3), func(done int) { told = 10*told + done })
+	if err != nil || told != 123 {
+		t.Errorf("told %d: %v", told, err)
+	}
+	if _, err := Ask(ctx, s, asked, func(int) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if _, err := ask(context.Background(), s, list); err != nil { // the sequence was given back

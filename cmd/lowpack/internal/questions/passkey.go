@@ -21,12 +21,15 @@ const asks = "What is the pass key? The pass key is"
 // Fits reports whether a question is short enough.
 type Fits func(*Question) (bool, error)
 
+// Progress is told how many sentences of a text are in passages, or left out.
+type Progress func(done, total int)
+
 // passkeys asks for a number of five digits that a sentence between those of a passage states: passkey retrieval, as in
 // Landmark Attention (Mohtashami and Jaggi 2023, arXiv 2305.16300). A passage has as many sentences as fit, whatever
 // headings are between them; what is left at the end of the text makes none.
-func passkeys(blocks iter.Seq[[]string], fits Fits) (list []Question, err error) {
+func passkeys(blocks iter.Seq[[]string], fits Fits, progress Progress) (list []Question, err error) {
 	rest, random := slices.Concat(slices.Collect(blocks)...), rand.NewPCG(1, 2)
-	for {
+	for all := len(rest); ; progress(all-len(rest), all) {
 		digits, _ := bits.Mul64(random.Uint64(), 90_000) // below 90,000
 		key, depth := fmt.Sprint(10_000+digits), depths[len(list)%len(depths)]
 		n, err := most(len(rest), func(n int) (bool, error) { return fits(hide(key, rest[:n], depth)) })

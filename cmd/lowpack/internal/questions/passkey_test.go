@@ -14,6 +14,8 @@ func within(most int) Fits {
 	return func(q *Question) (bool, error) { return length(q) <= most, nil }
 }
 
+func ignore(int, int) {}
+
 func length(q *Question) int { return utf8.RuneCountInString(q.Context + q.Endings[0]) }
 
 // TestPasskeys: passages follow each other, each with as many sentences as fit, and state their key once, at each depth
@@ -21,11 +23,16 @@ func length(q *Question) int { return utf8.RuneCountInString(q.Context + q.Endin
 func TestPasskeys(t *testing.T) {
 	const most = 3000
 	all := slices.Concat(slices.Collect(Sentences(book(t)))...)
-	list, err := Passkey.Make("", book(t), within(most))
+	var told []int
+	list, err := Passkey.Make("", book(t), within(most), func(done, total int) {
+		if told = append(told, done); total != len(all) {
+			t.Errorf("%d sentences of %d, which are %d", done, total, len(all))
+		}
+	})
 	if err != nil || len(list) != 36 {
 		t.Fatalf("%d questions: %v", len(list), err)
 	}
-	keys := map[string]bool{}
+	keys, whole := map[string]bool{}, len(all)
 	for i, q := range list {
 		key := q.Endings[0]
 		keys[key] = true
@@ -50,11 +57,14 @@ func TestPasskeys(t *testing.T) {
 			t.Errorf("question %d: key at %d %%, want %d %%", i, share(at), depth)
 		}
 		all = all[n:]
+		if i >= len(told) || told[i] != whole-len(all) {
+			t.Fatalf("question %d: %d sentences are left of %d; told %v", i, len(all), whole, told)
+		}
 	}
 	if len(keys) != len(list) {
 		t.Errorf("%d keys of %d questions", len(keys), len(list))
 	}
-	again, err := Passkey.Make("", book(t), within(most))
+	again, err := Passkey.Make("", book(t), within(most), ignore)
 	if fmt.Sprint(again, err) != fmt.Sprint(list, nil) {
 		t.Error("the same text makes other questions")
 	}
@@ -69,7 +79,7 @@ func TestPasskeyShort(t *testing.T) {
 		strings.Repeat("word ", 100) + "end. " + short:               1,
 		short[:35*4] + "Some " + strings.Repeat("word ", 9) + "end.": 0,
 	} {
-		list, err := Passkey.Make("", text, within(most))
+		list, err := Passkey.Make("", text, within(most), ignore)
 		if len(list) != want || (err == nil) != (want > 0) {
 			t.Errorf("%.40q: %d questions, want %d: %v", text, len(list), want, err)
 		}
@@ -84,7 +94,7 @@ func TestPasskeyFails(t *testing.T) {
 			return false, broken
 		}
 		return true, nil
-	})
+	}, ignore)
 	if err != broken {
 		t.Error(err)
 	}

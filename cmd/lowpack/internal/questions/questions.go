@@ -38,7 +38,7 @@ const (
 func List() []Task { return []Task{LastWord, Cloze, Passkey} }
 
 var rules = map[Task]struct {
-	make func(blocks iter.Seq[[]string], fits Fits) ([]Question, error)
+	make func(iter.Seq[[]string], Fits, Progress) ([]Question, error)
 	word string // what a question asks for; "" = a choice
 	need string
 }{
@@ -51,17 +51,17 @@ var rules = map[Task]struct {
 }
 
 // short adapts a rule whose questions are of a few hundred characters, for every model.
-func short(make func(iter.Seq[[]string]) []Question) func(iter.Seq[[]string], Fits) ([]Question, error) {
-	return func(blocks iter.Seq[[]string], _ Fits) ([]Question, error) { return make(blocks), nil }
+func short(make func(iter.Seq[[]string]) []Question) func(iter.Seq[[]string], Fits, Progress) ([]Question, error) {
+	return func(blocks iter.Seq[[]string], _ Fits, _ Progress) ([]Question, error) { return make(blocks), nil }
 }
 
 // Word says what a question asks for, a word or a key; "" if it has endings to choose from.
 func (t Task) Word() string { return rules[t].word }
 
-// Make returns the questions of a text, in its order. fits bounds those of Passkey; it is called for no other task, and
-// not before the text is known to be one. The error is pack.ErrUnsupported if the text is no text, or has no question,
+// Make returns the questions of a text, in its order. fits bounds those of Passkey, which take long to find, as progress
+// tells; they are called for no other task, and not before the text is known to be one. The error is pack.ErrUnsupported if the text is no text, or has no question,
 // and says what the task needs, after the path of the text ("" = unknown); other errors are those of fits, as they are.
-func (t Task) Make(path, text string, fits Fits) ([]Question, error) {
+func (t Task) Make(path, text string, fits Fits, progress Progress) ([]Question, error) {
 	switch {
 	case !utf8.ValidString(text):
 		return nil, refused(path, "is not UTF-8")
@@ -69,7 +69,7 @@ func (t Task) Make(path, text string, fits Fits) ([]Question, error) {
 		return nil, refused(path, "has null characters")
 	}
 	rule := rules[t]
-	list, err := rule.make(Sentences(text), fits)
+	list, err := rule.make(Sentences(text), fits, progress)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func book(t *testing.T) string {
 func TestBook(t *testing.T) {
 	text := strings.Join(strings.Fields(book(t)), " ")
 	for task, count := range map[Task]int{LastWord: 68, Cloze: 183} {
-		list, err := task.Make("", book(t), nil)
+		list, err := task.Make("", book(t), nil, nil)
 		if err != nil || len(list) != count {
 			t.Fatalf("%s: %d questions, %d expected: %v", task, len(list), count, err)
 		}
@@ -139,7 +139,7 @@ func TestSpaceless(t *testing.T) {
 		s, e := strings.Repeat(string(rune('一'+i)), 299)+"！？", strings.Repeat(string(rune('十'+i)), 20)+"。"
 		text, lines = text+s+e, lines+s[:90]+"\n"+s[90:]+e+"\n"
 	}
-	list, err := Cloze.Make("", lines, nil)
+	list, err := Cloze.Make("", lines, nil, nil)
 	if err != nil || len(list) != 4 {
 		t.Fatal(list, err)
 	}
@@ -174,7 +174,7 @@ func TestNone(t *testing.T) {
 	for _, text := range []string{"", "word", "\n\n", line[:200], strings.Repeat("word ", 1000),
 		strings.Repeat("字。", 100)} {
 		for task, word := range map[Task]string{LastWord: "300", Cloze: "300", Passkey: "longer than the window"} {
-			_, err := task.Make("book.txt", text, within(1<<20))
+			_, err := task.Make("book.txt", text, within(1<<20), ignore)
 			if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), word) ||
 				!strings.HasPrefix(err.Error(), "book.txt: ") {
 				t.Errorf("%s of %.20q: %v", task, text, err)
@@ -183,14 +183,14 @@ func TestNone(t *testing.T) {
 	}
 	for text, word := range map[string]string{"One\xff. Two.": "not UTF-8", "One.\x00 Two.": "null"} {
 		for _, task := range List() {
-			_, err := task.Make("", text+line, nil)
+			_, err := task.Make("", text+line, nil, nil)
 			if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), word) {
 				t.Errorf("%s of %q: %v", task, text, err)
 			}
 		}
 	}
 	// Equal endings are no choice.
-	if _, err := Cloze.Make("", strings.Repeat(line, 10), nil); err == nil {
+	if _, err := Cloze.Make("", strings.Repeat(line, 10), nil, nil); err == nil {
 		t.Error("four equal endings")
 	}
 }
