@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -115,8 +116,8 @@ func (i Info) complete(given map[string]int) (map[string]int, error) {
 	}
 	for name, v := range given {
 		if _, ok := all[name]; !ok {
-			return nil, fmt.Errorf("%w: layout %s has no parameter %q; it has %v", ErrUnsupported, i.Name, name,
-				slices.Sorted(maps.Keys(all)))
+			return nil, fmt.Errorf("%w: layout %s has no parameter %q; it has %s", ErrUnsupported, i.Name, name,
+				cmp.Or(strings.Join(slices.Sorted(maps.Keys(all)), ", "), "none"))
 		}
 		all[name] = v
 	}

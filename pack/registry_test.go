@@ -28,7 +28,7 @@ func TestOpen(t *testing.T) {
 		{Spec{Name: "vnni5"}, `layout "vnni5"; there are vnni4i, vnni4i-64`},
 		{Spec{Name: "vnni4i", Version: 2}, "version 2; this program knows version 1"},
 		{Spec{Name: "vnni4i", Alphabet: "int8"}, `holds no "int8" codes; it holds ternary, int2`},
-		{Spec{Name: "vnni4i", Params: map[string]int{"bm": 32}}, `has no parameter "bm"`},
+		{Spec{Name: "vnni4i", Params: map[string]int{"bm": 32}}, `has no parameter "bm"; it has none`},
 		{Spec{Name: "blocked", Params: map[string]int{"bk": 0}}, "bk = 0 must be a multiple of 8"},
 		{Spec{Name: "blocked", Params: map[string]int{"bm": -1}}, "bm = -1"},
 		{Spec{Name: "blocked", Params: map[string]int{"bk": 1 << 20}}, "in 8..65536"},

@@ -116,9 +116,13 @@ func (j *Job) complete(r Rule) error {
 	if j.Group == 0 {
 		j.Group = r.Group
 	}
-	if j.Group < MinGroup || r.Group != 0 && j.Group != r.Group {
-		return fmt.Errorf("%w: quantizer %s with groups of %d columns; a group has at least %d, and exactly %d where "+
-			"the rule says so", pack.ErrUnsupported, r.Name, j.Group, MinGroup, r.Group)
+	if r.Group != 0 && j.Group != r.Group {
+		return fmt.Errorf("%w: quantizer %s with groups of %d columns; its groups have %d", pack.ErrUnsupported, r.Name,
+			j.Group, r.Group)
+	}
+	if j.Group < MinGroup {
+		return fmt.Errorf("%w: quantizer %s with groups of %d columns; a group has at least %d", pack.ErrUnsupported,
+			r.Name, j.Group, MinGroup)
 	}
 	return nil
 }
