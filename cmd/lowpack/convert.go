@@ -342,11 +342,14 @@ func checkPatterns(_ *cli.Context, patterns []string) error {
 }
 
 func checkScale(_ *cli.Context, text string) error {
-	if convert.CheckScale(text) != nil {
-		return usagef("invalid --scale %q: must be one of tensor, row, group:N (N columns per scale)%s", text,
-			didYouMean(text, scaleWords))
+	if convert.CheckScale(text) == nil {
+		return nil
 	}
-	return nil
+	hint := ""
+	if !strings.HasPrefix(text, string(packed.ScaleGroup)+":") {
+		hint = didYouMean(text, scaleWords)
+	}
+	return usagef("invalid --scale %q: must be one of tensor, row, group:N (N columns per scale)%s", text, hint)
 }
 
 // layoutParams returns the parameters of --layout, which the layout must have.
