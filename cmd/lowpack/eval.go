@@ -203,8 +203,14 @@ func printEval(w io.Writer, r *eval.Result) {
 	if !r.BeginOfText {
 		begin = ""
 	}
+	deviation := func(format string, x float64) string {
+		if r.Tokens == 1 { // has none
+			return "–"
+		}
+		return fmt.Sprintf(format, x)
+	}
 	rows := [][]string{
-		{"perplexity", fmt.Sprintf("%.4f ± %.4f", r.Perplexity, r.PerplexityError)},
+		{"perplexity", fmt.Sprintf("%.4f ± %s", r.Perplexity, deviation("%.4f", r.PerplexityError))},
 		{"mean loss", fmt.Sprintf("%.6f nats per token", r.MeanNLL)},
 		{"tokens", fmt.Sprintf("%d scored, in %s of %d, one every %d%s", r.Tokens,
 			counted(r.Windows, "window"), r.Window,
@@ -214,10 +220,10 @@ func printEval(w io.Writer, r *eval.Result) {
 	if a := r.Against; a != nil {
 		rows = append(rows,
 			[]string{"other's perplexity", fmt.Sprintf("%.4f", a.Perplexity)},
-			[]string{"perplexity ratio", fmt.Sprintf("%.5f ± %.5f", a.Ratio, a.RatioError)},
-			[]string{"KL divergence", fmt.Sprintf("%.3g ± %.2g nats on average, %.3g at 99 %%, %.3g at most (token %d)",
-				a.MeanKL, a.MeanKLError, a.P99KL, a.MaxKL, a.MaxAt)},
-			[]string{"same argmax", fmt.Sprintf("%.2f ± %.2f %%", 100*a.Top1, 100*a.Top1Error)})
+			[]string{"perplexity ratio", fmt.Sprintf("%.5f ± %s", a.Ratio, deviation("%.5f", a.RatioError))},
+			[]string{"KL divergence", fmt.Sprintf("%.3g ± %s nats on average, %.3g at 99 %%, %.3g at most (token %d)",
+				a.MeanKL, deviation("%.2g", a.MeanKLError), a.P99KL, a.MaxKL, a.MaxAt)},
+			[]string{"same argmax", fmt.Sprintf("%.2f ± %s %%", 100*a.Top1, deviation("%.2f", 100*a.Top1Error))})
 	}
 	table(w, nil, rows)
 }

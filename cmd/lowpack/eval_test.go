@@ -53,6 +53,10 @@ func TestEval(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "1.00000 ± 0.00000") || !strings.Contains(stdout, "100.00 ± 0.00 %") {
 		t.Errorf("against the checkpoint: code %d: %s%s", code, stdout, stderr)
 	}
+	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "1", "--against", plain)
+	if code != 0 || strings.Count(stdout, " ± –") != 4 || strings.Count(stdout, "±") != 4 {
+		t.Errorf("one token has no deviation: code %d: %s%s", code, stdout, stderr)
+	}
 	// Only the KV cache of FILE has another type.
 	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "64", "--against", plain,
 		"--kv-cache-type", "i8")

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
@@ -17,6 +19,9 @@ const maxWritten = 1 << 20
 // openRegular opens a file unless it is a directory, a device or a pipe, on which a read might block forever.
 func openRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) { // in words that are the same on every system
+		return nil, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func TestPackRefusals(t *testing.T) {
 		{"--layout vnni4i --in codes -o out --shape 2x4", "cannot be used without", true},
 		{"--layout vnni4i --in packed -o out --reverse --shape 2", "want MxK", true},
 		{"--layout vnni4i --in packed -o out --reverse --shape 0x4", "dimension", true},
-		{"--layout vnni4i --in absent -o out", "no such file", false},
+		{"--layout vnni4i --in absent -o out", "file does not exist", false},
 		{"--layout vnni4i --in packed -o out", `type I8, there are U8 "w"`, false},
 		{"--layout vnni4i --in flat -o out", "want [M, K]", false},
 		{"--layout vnni4i --in int2 -o out", "code -2 at row 0, column 2", false},
