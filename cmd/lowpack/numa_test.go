@@ -29,7 +29,8 @@ func TestNoteNodes(t *testing.T) {
 		verbose bool
 		want    string // "" = nothing
 	}{
-		{engine.NUMACopy, fakeDivided{2, 5 << 20}, false, "copied to the memory of 2 NUMA nodes, which takes 5242.9 kB"},
+		{engine.NUMACopy, fakeDivided{2, 5 << 20}, false,
+			"copied to the memory of 2 NUMA nodes, which takes 5242.9 kB"},
 		{engine.NUMACopy, fakeDivided{2, 0}, true, "nothing is copied by --numa copy"}, // a device
 		{engine.NUMACopy, fakeDivided{1, 0}, false, "nothing is copied by --numa copy"},
 		{"", fakeDivided{2, 0}, true, "4 threads are bound to 2 NUMA nodes"},

@@ -59,8 +59,9 @@ func short(make func(iter.Seq[[]string]) []Question) func(iter.Seq[[]string], Fi
 func (t Task) Word() string { return rules[t].word }
 
 // Make returns the questions of a text, in its order. fits bounds those of Passkey, which take long to find, as progress
-// tells; they are called for no other task, and not before the text is known to be one. The error is pack.ErrUnsupported if the text is no text, or has no question,
-// and says what the task needs, after the path of the text ("" = unknown); other errors are those of fits, as they are.
+// tells; they are called for no other task, and not before the text is known to be one. The error is
+// pack.ErrUnsupported if the text is no text, or has no question, and says what the task needs, after the path of the
+// text ("" = unknown); other errors are those of fits, as they are.
 func (t Task) Make(path, text string, fits Fits, progress Progress) ([]Question, error) {
 	switch {
 	case !utf8.ValidString(text):
