@@ -38,7 +38,7 @@ const (
 func List() []Task { return []Task{LastWord, Cloze, Passkey} }
 
 var rules = map[Task]struct {
-	make func(iter.Seq[[]string], Fits, Progress) ([]Question, error)
+	make maker
 	word string // what a question asks for; "" = a choice
 	need string
 }{
@@ -50,16 +50,19 @@ var rules = map[Task]struct {
 		"sentences of it", leastSentences)},
 }
 
+// maker makes questions of blocks of sentences.
+type maker func(blocks iter.Seq[[]string], fits Fits, progress Progress) ([]Question, error)
+
 // short adapts a rule whose questions are of a few hundred characters, for every model.
-func short(make func(iter.Seq[[]string]) []Question) func(iter.Seq[[]string], Fits, Progress) ([]Question, error) {
+func short(make func(iter.Seq[[]string]) []Question) maker {
 	return func(blocks iter.Seq[[]string], _ Fits, _ Progress) ([]Question, error) { return make(blocks), nil }
 }
 
 // Word says what a question asks for, a word or a key; "" if it has endings to choose from.
 func (t Task) Word() string { return rules[t].word }
 
-// Make returns the questions of a text, in its order. fits bounds those of Passkey, which take long to find, as progress
-// tells; they are called for no other task, and not before the text is known to be one. The error is
+// Make returns the questions of a text, in its order. fits bounds those of Passkey, which take long to find, as
+// progress tells; they are called for no other task, and not before the text is known to be one. The error is
 // pack.ErrUnsupported if the text is no text, or has no question, and says what the task needs, after the path of the
 // text ("" = unknown); other errors are those of fits, as they are.
 func (t Task) Make(path, text string, fits Fits, progress Progress) ([]Question, error) {
