@@ -99,31 +99,31 @@ func TestI8(t *testing.T) {
 	})
 }
 
-// TestNarrow compares with float16.Narrow: all numbers of 16 bits, what lies halfway between two of them, the neighbors of
-// both, and NaNs with other payloads. Bytes behind the last number stay.
+// TestNarrow compares with float16.Narrow: all numbers of 16 bits, what lies halfway between two of them, the neighbors
+// of both, and NaNs with other payloads. Bytes behind the last number stay.
 func TestNarrow(t *testing.T) {
-	var x []float32
-	for i := range 1 << 16 {
-		b := math.Float32bits(float16.Widen(uint16(i)))
-		for _, c := range []uint32{b, b + 1<<12, b | 1<<22 | 1<<12} {
+	x := []float32{math.Nextafter32(65520, 0), 65520, -65520} // halfway between the largest and what would follow it
+	for i := range uint16(math.MaxUint16) {
+		v, next := float16.Widen(i), float16.Widen(i+1)
+		for _, c := range []float32{v, v + (next-v)/2, math.Float32frombits(math.Float32bits(v) | 1<<22 | 1<<12)} {
 			for d := range uint32(3) {
-				x = append(x, math.Float32frombits(c+d-1))
+				x = append(x, math.Float32frombits(math.Float32bits(c)+d-1))
 			}
 		}
 	}
 	want := make([]byte, 2*len(x))
 	narrowF16Go(x, want)
 	eachLevel(t, func(t *testing.T) {
-		y := make([]byte, 2*len(x)+1)
-		y[2*len(x)] = 7
-		F16.set(y[:2*len(x)], x, 0)
-		if !bytes.Equal(y[:2*len(x)], want) || y[2*len(x)] != 7 {
+		y := make([]byte, 2*len(x))
+		F16.set(y, x, 0)
+		if !bytes.Equal(y, want) {
 			t.Error("numbers are rounded another way")
 		}
+		behind := bytes.Repeat([]byte{7}, 80)
 		for n := range 40 { // in part
-			clear(y)
+			copy(y, behind)
 			F16.set(y, x[:n], 0)
-			if !bytes.Equal(y[:2*n], want[:2*n]) || y[2*n] != 0 {
+			if !bytes.Equal(y[:2*n], want[:2*n]) || !bytes.Equal(y[2*n:80], behind[2*n:]) {
 				t.Fatalf("the first %d numbers are stored another way", n)
 			}
 		}
