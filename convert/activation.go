@@ -37,8 +37,8 @@ func completeActivation(r *packed.Recipe) error {
 // activationOf chooses the activations of a file with these weights (FORMAT F22). The recipe has priority. Otherwise
 // they have 8 bits: models trained with int8 activations keep their per-token scale. All other models get
 // group-wise scales, which lose least: 32 columns per group, or 64 if no weights have smaller groups, because weight
-// groups already split the sums there.
-func activationOf(r *packed.Recipe, entries []packed.Entry) packed.Activation {
+// groups already split the sums there. ofVocabulary tells embedding and head by their names.
+func activationOf(r *packed.Recipe, entries []packed.Entry, ofVocabulary func(string) bool) packed.Activation {
 	for _, a := range packed.Activations() {
 		if a.String() == r.Activation {
 			return a
@@ -48,21 +48,22 @@ func activationOf(r *packed.Recipe, entries []packed.Entry) packed.Activation {
 	if len(linear) == 0 || slices.ContainsFunc(linear, trainedPerToken) {
 		return packed.Activation{Kind: packed.ActivationToken}
 	}
-	return packed.Activation{Kind: packed.ActivationGroup, Size: activationGroup(linear)}
+	return packed.Activation{Kind: packed.ActivationGroup, Size: activationGroup(linear, ofVocabulary)}
 }
 
-// activationGroup is 64 if weights have groups, all of 64 columns or more, else 32.
-func activationGroup(entries []packed.Entry) int {
-	least := 0
-	for _, e := range entries {
-		if g := e.Scale.Group; g > 0 && (least == 0 || g < least) {
-			least = g
-		}
+// activationGroup is 64 if weights have groups, all of 64 columns or more, else 32. Groups of the embedding and the head
+// alone do not widen those of layers that have none.
+func activationGroup(entries []packed.Entry, ofVocabulary func(string) bool) int {
+	grouped := func(e packed.Entry) bool { return e.Scale.Group > 0 }
+	layers := slices.DeleteFunc(slices.Clone(entries), func(e packed.Entry) bool { return ofVocabulary(e.Name) })
+	if len(layers) == 0 {
+		layers = entries
 	}
-	if least >= 64 {
-		return 64
+	narrow := slices.ContainsFunc(entries, func(e packed.Entry) bool { return grouped(e) && e.Scale.Group < 64 })
+	if narrow || !slices.ContainsFunc(layers, grouped) {
+		return 32
 	}
-	return 32
+	return 64
 }
 
 // trainedPerToken reports whether the weights come from a model trained with quantization and one activation scale per

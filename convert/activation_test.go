@@ -25,8 +25,9 @@ func TestActivationOf(t *testing.T) {
 	}
 	row, g32, g64, g128 := entry("int8", pack.Int8, 0), entry("int4", pack.Int4, 32), entry("int4", pack.Int4,
 		64), entry("int4", pack.Int4, 128)
-	screen := entry("int8", pack.Int8, 0)
-	screen.Name = packed.ScreenName
+	screen, head := entry("int8", pack.Int8, 0), entry("int6", pack.Int6, 64)
+	screen.Name, head.Name = packed.ScreenName, packed.HeadName
+	ofVocabulary := func(name string) bool { return name == packed.HeadName }
 	for _, c := range []struct {
 		asked   string
 		entries []packed.Entry
@@ -40,6 +41,10 @@ func TestActivationOf(t *testing.T) {
 		{"", []packed.Entry{g64}, "group:64"},
 		{"", []packed.Entry{g128}, "group:64"},
 		{"", []packed.Entry{g64, row}, "group:64"},
+		{"", []packed.Entry{head}, "group:64"},
+		{"", []packed.Entry{row, head}, "group:32"},
+		{"", []packed.Entry{g128, head}, "group:64"},
+		{"", []packed.Entry{g32, head}, "group:32"},
 		{"", []packed.Entry{g128, g32, g64}, "group:32"},
 		{"", []packed.Entry{entry("absmax", pack.Ternary, 0)}, "group:32"},
 		{"", []packed.Entry{entry(importCodes, pack.Int4, 128)}, "group:64"},
@@ -57,7 +62,7 @@ func TestActivationOf(t *testing.T) {
 		{"group16:64", []packed.Entry{row}, "group16:64"},
 		{"group:32", []packed.Entry{entry("absmean", pack.Ternary, 0)}, "group:32"},
 	} {
-		a := activationOf(&packed.Recipe{Activation: c.asked}, c.entries)
+		a := activationOf(&packed.Recipe{Activation: c.asked}, c.entries, ofVocabulary)
 		if a.String() != c.want || a.Check() != nil {
 			t.Errorf("%q with %+v: %v, want %s", c.asked, c.entries, a, c.want)
 		}

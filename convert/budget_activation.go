@@ -57,7 +57,7 @@ func (a *allocating) usual(choice []int) packed.Activation {
 			entries = append(entries, *a.rows[name][choice[i]].entry)
 		}
 	}
-	return activationOf(&a.plans[0].Recipe, entries)
+	return activationOf(&a.plans[0].Recipe, entries, a.plans[0].ofVocabulary)
 }
 
 // headCoded reports whether the head of a choice has codes, and so multiplies rounded vectors.

@@ -227,7 +227,7 @@ func (p *Plan) fillContents() error {
 			m.Plain = append(m.Plain, packed.Plain{Name: s.from.Name, DType: s.from.DType, Shape: s.from.Shape})
 		}
 	}
-	m.Activation = activationOf(&p.Recipe, m.Packed)
+	m.Activation = activationOf(&p.Recipe, m.Packed, p.ofVocabulary)
 	p.Activation = m.Activation.String()
 	for _, name := range embeddedFiles(p.source) {
 		b, _ := p.source.File(name)

@@ -68,8 +68,8 @@ func convertFlags() []cli.Flag {
 		scaleFlag(),
 		oneOf(&cli.StringFlag{Name: "activation", Value: convert.ActivationAuto,
 			Usage: "codes and scales of activations, `KIND` auto (int8; a scale per token for models trained for few " +
-				"bits, which have them; else per group of 32 columns, or of 64 where all groups of weights have 64 " +
-				"or more; token16 where forms are chosen for a size, and 8 bits would cost more than the " +
+				"bits, which have them; else per group of 32 columns, or of 64 where layers have groups, all of 64 " +
+				"columns or more; token16 where forms are chosen for a size, and 8 bits would cost more than the " +
 				"weights), token or group:N (int8), token16 or group16:N (16 bits: more exact, for 8-bit weights; " +
 				"multiplied as two planes of int8)"},
 			convert.Activations()...),
