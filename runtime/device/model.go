@@ -140,10 +140,15 @@ var digitsOf = map[string]digits{
 	"int1":    {bits: 1, mul: -2, add: 1},
 	"int4":    {bits: 4, mul: 1, add: -8},
 	"int8":    {bits: 8, mul: 1},
-	// in bytes: kernels know no planes
-	"int3": {bits: 8, mul: 1},
-	"int5": {bits: 8, mul: 1},
-	"int6": {bits: 8, mul: 1},
+	// in bytes: kernels know no planes and no tables
+	"int3":    {bits: 8, mul: 1},
+	"int5":    {bits: 8, mul: 1},
+	"int6":    {bits: 8, mul: 1},
+	"int4odd": {bits: 8, mul: 1},
+	"e2m1":    {bits: 8, mul: 1},
+	"iq4nl":   {bits: 8, mul: 1},
+	"iq2":     {bits: 8, mul: 1},
+	"iq3xxs":  {bits: 8, mul: 1},
 }
 
 // nativeRows has the panel rows of the layouts that kernels read as they are stored, by name and number of bits.

@@ -6,6 +6,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -439,13 +440,14 @@ func (m *maker) matrix(name string, rows, cols int) string {
 		m.store(name, rows, cols, x)
 		return name
 	}
-	alphabet := pick(m, pack.Ternary, pack.Int8, pack.Int4)
-	layout := pick(m, "vnni4i", "i2", "blocked")
-	switch alphabet.Name {
-	case pack.Int8.Name:
-		layout = "vnni4"
-	case pack.Int4.Name:
-		layout = "vnni4i"
+	alphabets := []pack.Alphabet{pack.Ternary, pack.Int8, pack.Int4}
+	if m.served() {
+		alphabets = append(alphabets, pack.Int6, pack.Int4Odd, pack.E2M1, pack.IQ4NL, pack.IQ2, pack.IQ3XXS)
+	}
+	alphabet := pick(m, alphabets...)
+	layout := pick(m, "vnni4i", "i2", "blocked") // of ternary codes
+	if alphabet.Name != pack.Ternary.Name {
+		layout = cmp.Or(map[string]string{pack.Int8.Name: "vnni4", pack.Int6.Name: "vnni4p"}[alphabet.Name], "vnni4i")
 	}
 	m.codes(name, rows, cols, layout, alphabet, m.minima() || m.chance(3))
 	return name
