@@ -85,7 +85,7 @@ var budgetForms = [...]struct {
 	measured bool
 }{
 	{packed.Rule{Quant: "int3", Scale: "group:64"}, true}, {packed.Rule{Quant: "int3", Scale: "group:32"}, false},
-	{packed.Rule{Quant: "int4", Scale: "group:64"}, true}, {packed.Rule{Quant: "int4", Scale: "group:32"}, false},
+	{packed.Rule{Quant: "iq4nl", Scale: "group:64"}, true}, {packed.Rule{Quant: "iq4nl", Scale: "group:32"}, false},
 	{packed.Rule{Quant: "int5", Scale: "group:64"}, false}, {packed.Rule{Quant: "int6", Scale: "group:64"}, false},
 	{packed.Rule{Quant: "int8", Scale: "row"}, false}, {packed.Rule{Quant: "int8", Scale: "group:64"}, false},
 }
