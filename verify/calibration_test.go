@@ -2,6 +2,8 @@ package verify
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // TestSelf: the report says that the model wrote the calibration text itself, and a number of tokens that it does not
@@ -106,6 +109,89 @@ func TestCalibratedTables(t *testing.T) {
 				t.Errorf("%s, head %q: %s: calibrated %t, an embedding alone: %t", c.family, c.head, e.Name,
 					e.Calibrated, !want)
 			}
+		}
+	}
+}
+
+// TestCalibratedZeroScales: a scale that calibration is said to have chosen is zero only where the source is, if no
+// code is zero, whatever the codes (F9).
+func TestCalibratedZeroScales(t *testing.T) {
+	const name = "model.layers.0.self_attn.q_proj.weight"
+	source := filepath.Join(t.TempDir(), "model")
+	tinymodel.Miniature(t, "llama-3.2-1b", source)
+	zeroFirst(t, filepath.Join(source, "model.safetensors"), name, 32)
+	text := strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40)
+	for _, method := range []packed.Method{packed.MeanSquare, packed.GPTQ} {
+		path, o := filepath.Join(t.TempDir(), "m.safetensors"), Options{Source: source}
+		p, err := convert.NewPlan(t.Context(), source, convert.Options{Method: method,
+			Recipe: packed.Recipe{Quant: "iq4nl", Scale: "group:32", Golden: "none", AllowLossy: true,
+				Include: []string{"*layers.0.*"}},
+			Calibration: []convert.Document{{Text: text}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if _, err := p.Run(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		s := newSealer(t, path)
+		at := s.tensor(name + packed.ScaleSuffix)
+		for unit, zeros := range []bool{true, false} {
+			b := bytes.Clone(s.good)
+			clear(b[at.begin+2*unit:][:2])
+			s.setCodes(t, b, name, 32*unit, 32*(unit+1), 1) // the code of a zero
+			write(t, path, s.seal(b))
+			bad := failed(run(t, path, o))
+			if zeros && len(bad) > 0 || !zeros && (len(bad) != 1 || bad[0].Rule != "F9" || bad[0].Level != Source) {
+				t.Errorf("%s: a zero scale, of zeros: %t: %v", method, zeros, bad)
+			}
+		}
+	}
+}
+
+// zeroFirst makes the first weights of a BF16 tensor zeros.
+func zeroFirst(t *testing.T, path, name string, weights int) {
+	t.Helper()
+	data := read(t, path)
+	end := 8 + int(binary.LittleEndian.Uint64(data))
+	var header map[string]struct {
+		DType   string `json:"dtype"`
+		Offsets []int  `json:"data_offsets"`
+	}
+	if err := json.Unmarshal(data[8:end], &header); err != nil {
+		t.Fatal(err)
+	}
+	if header[name].DType != "BF16" {
+		t.Fatalf("%s is %q", name, header[name].DType)
+	}
+	clear(data[end+header[name].Offsets[0]:][:2*weights])
+	write(t, path, data)
+}
+
+// setCodes gives one code to the first row's columns from one on to another.
+func (s *sealer) setCodes(t *testing.T, b []byte, name string, from, to int, code int8) {
+	t.Helper()
+	for _, e := range s.parsed.Packed {
+		if e.Name != name {
+			continue
+		}
+		l, err := pack.Open(e.Layout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := pack.FindAlphabet(e.Layout.Alphabet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, bytes := pack.NewMatrix(e.MatrixShape(), a), b[s.tensor(name+packed.PackedSuffix).begin:][:e.Bytes]
+		if err := l.Unpack(m, bytes); err != nil {
+			t.Fatal(err)
+		}
+		for k := from; k < to; k++ {
+			m.Codes[k] = code
+		}
+		if err := l.Pack(bytes, m); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

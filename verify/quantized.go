@@ -239,7 +239,12 @@ func (u *units) parameter(at int, x *extent) (float32, error) {
 		return 0, broken("", "scale %d: a weight of the source is NaN or infinite", at)
 	}
 	if u.calibrated {
-		return u.def.chosen(u.scales[at]), nil
+		a := u.def.chosen(u.scales[at])
+		if u.scales[at] == 0 && x.most() != 0 && u.def.code(0, a) != 0 {
+			return 0, broken("F9", "scale %d is zero, but the source has the weight %v there, and no code is zero", at,
+				x.extreme())
+		}
+		return a, nil
 	}
 	fits, err := u.def.fit(x, u.stored)
 	if err != nil {
