@@ -78,15 +78,17 @@ func (d *decider) adviseText() {
 	if o.Self > 0 {
 		self = fmt.Sprintf(", with --calibrate self, a text that the model writes itself, %.1f %%", 100*o.Self)
 	}
-	d.note("%s without a text: with --calibrate TEXT, SmolLM2-135M loses %.1f %% of perplexity instead of %.1f %%%s "+
-		"(%s; docs/QUALITY.md)", quant, 100*o.Loss, 100*o.Plain, self, o.Form)
+	d.note("%s without a text: with --calibrate TEXT, SmolLM2-135M in %s loses %.1f %% of perplexity instead of "+
+		"%.1f %%%s (%s; docs/QUALITY.md)", quant, o.quant(), 100*o.Loss, 100*o.Plain, self, o.Form)
 }
+
+// quant is the quantizer of an offer.
+func (o Offer) quant() string { return strings.Fields(o.Flags)[1] }
 
 // offerFor returns the smallest offer with a quantizer; of those without one, that with most figures.
 func offerFor(quant string) (best Offer) {
 	for _, o := range Offers() {
-		own := strings.Contains(o.Flags, "--quant "+quant+" ")
-		if own || best.Form == "" && o.Self > 0 {
+		if o.quant() == quant || best.Form == "" && o.Self > 0 {
 			best = o
 		}
 	}
