@@ -34,7 +34,9 @@ var nonlinear = func() (t [512]int8) {
 	return t
 }()
 
-// codeNonlinear is the value of the table that is nearest to w/a. The sum is exact from 2⁻²⁹ on; no middle is smaller.
+// codeNonlinear is the value of the table that is nearest to w/a. The sum is exact for quotients of magnitude 2⁻²² and
+// more: these have bits down to 2⁻⁴⁵, doubled 2⁻⁴⁴, and float64 has those beside 256. Smaller ones are far from any
+// middle, of which the smallest are −4.5 and 7.
 func codeNonlinear(w, a float32) int8 {
 	return nonlinear[int(2*float64(clip(w/a, -128, 127))+256)&511] // any one for NaN, which tables of units have
 }

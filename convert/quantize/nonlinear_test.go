@@ -37,37 +37,34 @@ func TestNonlinear(t *testing.T) {
 	}
 }
 
-// TestNonlinearScales: the weight of largest magnitude gets −127, the negative one of two. No scale of other weights
-// than zeros is zero, as the table has no zero.
+// TestNonlinearScales: the weight of largest magnitude gets −127, the negative one of two, but where the scale is the
+// smallest one. No scale of other weights than zeros is zero, as the table has no zero; zeros have codes 1.
 func TestNonlinearScales(t *testing.T) {
 	half := func(s float32) float32 { return float16.Widen(float16.Narrow(s)) }
 	for _, c := range []struct {
 		kind ScaleKind
 		w    [2]float32
 		want float32
+		code [2]int8
 	}{
-		{PerRow, [2]float32{-127, 127}, 1},
-		{PerRow, [2]float32{127, -126}, -1},
-		{PerTensor, [2]float32{1, 0}, float32(1) / -127},
-		{PerGroup, [2]float32{0.1, -0.05}, half(float32(0.1) / -127)},
-		{PerGroup, [2]float32{1e-7, 0}, -0x1p-24},
-		{PerGroup, [2]float32{0, -1e-30}, 0x1p-24},
-		{PerRow, [2]float32{0, -1e-40}, 0x1p-126},
-		{PerRow, [2]float32{1e-40, 0}, -0x1p-126},
-		{PerGroup, [2]float32{0, 0}, 0},
-		{PerRow, [2]float32{0, 0}, 0},
+		{PerRow, [2]float32{-127, 127}, 1, [2]int8{-127, 113}},
+		{PerRow, [2]float32{127, -126}, -1, [2]int8{-127, 113}},
+		{PerTensor, [2]float32{1, 0}, float32(1) / -127, [2]int8{-127, 1}},
+		{PerGroup, [2]float32{0.1, -0.05}, half(float32(0.1) / -127), [2]int8{-127, 69}},
+		{PerGroup, [2]float32{1e-7, 0}, -0x1p-24, [2]int8{1, 1}},
+		{PerGroup, [2]float32{0, -1e-30}, 0x1p-24, [2]int8{1, 1}},
+		{PerRow, [2]float32{0, -1e-40}, 0x1p-126, [2]int8{1, 1}},
+		{PerRow, [2]float32{1e-40, 0}, -0x1p-126, [2]int8{1, 1}},
+		{PerGroup, [2]float32{0, 0}, 0, [2]int8{1, 1}},
+		{PerRow, [2]float32{0, 0}, 0, [2]int8{1, 1}},
 	} {
 		job := Job{Rule: "iq4nl", Kind: c.kind, DType: F32, Shape: pack.Shape{M: 1, K: 2}}
 		if c.kind == PerGroup {
 			job.Group = 32
 		}
 		q, codes := run(t, job, f32(c.w[:]...))
-		s, code := q.Scales()[0], int8(1)
-		if s != 0 {
-			code = codeNonlinear(c.w[0], s)
-		}
-		if s != c.want || codes[0] != code {
-			t.Errorf("%v per %s: %v × %v, want the scale %v", c.w, c.kind, codes, s, c.want)
+		if s := q.Scales()[0]; s != c.want || [2]int8(codes) != c.code {
+			t.Errorf("%v per %s: %v × %v, want %v × %v", c.w, c.kind, codes, s, c.code, c.want)
 		}
 		if c.kind == PerTensor {
 			continue

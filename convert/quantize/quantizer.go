@@ -1,5 +1,5 @@
-// Package quantize turns rows of floats into codes and scales: absmean ternary, sign, two and four levels, int4, int8,
-// MXFP4, and weights that hold few values already.
+// Package quantize turns rows of floats into codes and scales: absmean ternary, sign, two and four levels, integers
+// of 3 to 6 and of 8 bits, the uneven values of IQ4_NL, MXFP4, and weights that hold few values already.
 //
 // A Quantizer works on one tensor, in panels of rows, so that memory does not grow with the tensor. Rules whose scale
 // depends on the whole tensor need two passes: Measure over all rows, then Quantize over all rows. The result does not
