@@ -103,9 +103,9 @@ const (
 // o.Calibration, within the budget, or the smallest ones for which no more than the budget is expected. Codes that the
 // checkpoint has of a layer are one of its forms: the floats are what they stand for. Layers that the recipe could not
 // calibrate, such as those it does not include, are as it has them without a quantizer; it has no rules. The embedding
-// and the head have forms too, unless the recipe names a head, packed.HeadBF16 included, or the budget counts bits per
-// weight. The experts of a block have one form for each of their projections. The floats lie in a file next to target
-// meanwhile. A size below the smallest forms is refused before anything is computed.
+// and the head have forms too, unless the recipe does not include them or names a head, packed.HeadBF16 among others,
+// or the budget counts bits per weight. The experts of a block have one form for each of their projections. The floats
+// lie in a file next to target meanwhile. A size below the smallest forms is refused before anything is computed.
 func Allocate(ctx context.Context, path string, o Options, b Budget, target string) (*Allocation, error) {
 	a := &allocating{path: path, o: o, budget: b}
 	a.apart = b.Bits > 0 || o.Recipe.Head != ""

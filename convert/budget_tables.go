@@ -46,7 +46,7 @@ func (a *allocating) planTables(ctx context.Context) error {
 	}
 	m := a.plans[0].model
 	for _, name := range []string{m.Embed, m.Head} {
-		if a.plans[0].step(name) != nil && !a.isTable(name) {
+		if a.plans[0].step(name) != nil && included(&a.o.Recipe, name) && !a.isTable(name) {
 			a.tables = append(a.tables, table{name: name})
 		}
 	}

@@ -64,6 +64,29 @@ func TestTableCosts(t *testing.T) {
 	}
 }
 
+// TestIncludedTables: forms are chosen for the embedding and the head only where the recipe includes them.
+func TestIncludedTables(t *testing.T) {
+	source := mini(t, "mistral-7b-v0.1", nil)
+	for _, want := range [][]string{nil, {"lm_head.weight"}, {"model.embed_tokens.weight", "lm_head.weight"}} {
+		a := &allocating{path: source, o: plain(packed.Recipe{Include: append([]string{"*.mlp.*"}, want...)})}
+		a.o.Calibration = []Document{{Text: calibrationText}}
+		t.Cleanup(a.close)
+		if err := a.plan(t.Context()); err != nil {
+			t.Errorf("%v: %v", want, err)
+		}
+		var names []string
+		for _, table := range a.tables {
+			names = append(names, table.name)
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("forms of %v, where %v are included", names, want)
+		}
+		if len(want) == 0 && a.least != a.plans[0].Bytes {
+			t.Errorf("%d bytes at least, and %d with the smallest layers", a.least, a.plans[0].Bytes)
+		}
+	}
+}
+
 // divergence is the mean divergence of what a file predicts from what floats do.
 func divergence(t *testing.T, floats, file *packed.File, windows [][]int) (mean float64) {
 	t.Helper()
