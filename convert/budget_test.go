@@ -521,7 +521,7 @@ func TestAllocateRefuses(t *testing.T) {
 		"none": {dense, none, Budget{Bits: 5}, pack.ErrUnsupported,
 			"^" + regexp.QuoteMeta(dense) + ": unsupported: there is no linear layer.*include some"},
 		"codes": {shared.Testdata(t, "tiny-bitnet-packed"), text, Budget{Bits: 5}, pack.ErrUnsupported,
-			"leave out --size and"},
+			"leave out the rule for it, or --size, "},
 		"experts": {moe, experts, Budget{Bits: 5}, pack.ErrUnsupported, "experts.*include other layers too"},
 	} {
 		_, err := Allocate(t.Context(), c.source, c.o, c.budget, filepath.Join(target, "model"))

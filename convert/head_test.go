@@ -11,6 +11,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/formats/synth"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -89,6 +90,37 @@ func TestNamedTables(t *testing.T) {
 			if s := keep.step(name); s.row.Rule != ruleKeep {
 				t.Errorf("%s: %+v", family, s.row)
 			}
+		}
+	}
+}
+
+// TestTakesOver: codes with one scale are taken over alone, and the error names what asks for something else.
+func TestTakesOver(t *testing.T) {
+	one := func(r packed.Rule) []packed.Rule { r.Match = "*.q_proj.weight"; return []packed.Rule{r} }
+	const rule = "the rule for it, or --size, --bits or --min-quality, which make rules"
+	for _, c := range []struct {
+		r     packed.Recipe
+		words string // "" = accepted
+	}{
+		{packed.Recipe{}, ""},
+		{packed.Recipe{Scale: "tensor"}, ""},
+		{packed.Recipe{Quant: "int4", Rules: []packed.Rule{{Match: "*", Quant: "auto"}}}, ""},
+		{packed.Recipe{Quant: "int4"}, "--quant int4"},
+		{packed.Recipe{Quant: "none"}, "--quant none"},
+		{packed.Recipe{Scale: "row"}, "--scale row"},
+		{packed.Recipe{Quant: "int8", Scale: "group:32"}, "--quant int8 and --scale group:32"},
+		{packed.Recipe{Rules: one(packed.Rule{Keep: true})}, rule},
+		{packed.Recipe{Rules: one(packed.Rule{Quant: "int8"})}, rule},
+		{packed.Recipe{Rules: one(packed.Rule{Scale: "row"})}, rule},
+		{packed.Recipe{Quant: "int4", Rules: one(packed.Rule{Keep: true})}, "--quant int4 and " + rule},
+	} {
+		_, err := NewPlan(t.Context(), shared.Testdata(t, "tiny-bitnet-packed"), plain(c.r))
+		switch {
+		case c.words == "" && err != nil:
+			t.Errorf("%+v: %v", c.r, err)
+		case c.words != "" && (!errors.Is(err, pack.ErrUnsupported) ||
+			!strings.HasSuffix(err.Error(), "(--quant auto); leave out "+c.words)):
+			t.Errorf("%+v: %v", c.r, err)
 		}
 	}
 }

@@ -145,9 +145,9 @@ func (d *decider) lossy(m matrix, job quantize.Job) error {
 
 // importCodes plans to take over the codes of a packed checkpoint.
 func (d *decider) importCodes(m matrix, c choice) error {
-	if c.keep || c.explicit || c.quant == QuantNone || c.scale != "" && c.scale != string(packed.ScaleTensor) {
+	if !c.takesOver() {
 		return fmt.Errorf("%w: tensor %q holds codes with one scale, which can only be taken over (--quant auto); "+
-			"leave out --size and rules for it", pack.ErrUnsupported, m.name)
+			"leave out %s", pack.ErrUnsupported, m.name, d.contrary(m.name))
 	}
 	stored, err := d.storedScale(m)
 	if err != nil {
@@ -169,6 +169,27 @@ func (d *decider) importCodes(m matrix, c choice) error {
 		s.row.Note = fmt.Sprintf("weight_scale %v divides (linear_class bitlinear): scale %v", stored, scale)
 	}
 	return d.pack(m, s, l, packed.Entry{Scale: u8Scale, Quantizer: quantize.ImportU8}, true)
+}
+
+// takesOver reports whether a choice leaves codes with one scale as they are.
+func (c choice) takesOver() bool {
+	return !c.keep && c.quant == QuantAuto && (c.scale == "" || c.scale == string(packed.ScaleTensor))
+}
+
+// contrary names what of the recipe does not take over the codes of a linear layer.
+func (d *decider) contrary(name string) string {
+	var list []string
+	if !(choice{quant: d.Recipe.Quant}).takesOver() {
+		list = append(list, "--quant "+d.Recipe.Quant)
+	}
+	if !(choice{quant: QuantAuto, scale: d.Recipe.Scale}).takesOver() {
+		list = append(list, "--scale "+d.Recipe.Scale)
+	}
+	rules := packed.Recipe{Quant: QuantAuto, Rules: d.Recipe.Rules}
+	if !choose(&rules, name).takesOver() {
+		list = append(list, "the rule for it, or --size, --bits or --min-quality, which make rules")
+	}
+	return strings.Join(list, " and ")
 }
 
 // storedScale reads the weight_scale stored with packed codes: one float.
