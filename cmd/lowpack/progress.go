@@ -54,6 +54,7 @@ type progress struct {
 	bar   *progressbar.ProgressBar // of this phase; nil until it is drawn
 
 	shown *snapshot // by the last line; nil = none in this phase
+	phase string    // this one
 	total int64     // of this phase, and where and when it began
 	first int64
 	since time.Time
@@ -78,13 +79,13 @@ func (p *progress) setIn(u unit, done, total int64, phase string) {
 	p.show(&snapshot{what: p.what + ": " + printable.Line(phase), unit: u, done: done, total: total})
 }
 
-// show shows a state, if it is due. A new total begins a new phase.
+// show shows a state, if it is due. A new name or total begins a new phase.
 func (p *progress) show(s *snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	if s.total != p.total || s.done < p.first {
-		p.total, p.first, p.since, p.shown = s.total, s.done, now, nil
+	if s.what != p.phase || s.total != p.total || s.done < p.first {
+		p.phase, p.total, p.first, p.since, p.shown = s.what, s.total, s.done, now, nil
 		p.clear()
 	}
 	if took := now.Sub(p.since); took >= rateAfter {

@@ -88,3 +88,25 @@ func TestProgressPlain(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", out.String(), want)
 	}
 }
+
+// TestProgressPhase: a phase with the same total as the one before has a rate of its own, and lines from its beginning.
+func TestProgressPhase(t *testing.T) {
+	var out bytes.Buffer
+	p := newCounter(&out, "eval", things("questions"))
+	at := func(seconds int) {
+		p.now = func() time.Time { return p.began.Add(time.Duration(seconds) * time.Second) }
+	}
+	for i := range 11 {
+		at(i)
+		p.setIn(things("questions"), int64(1+9*i), 100, "tokenize")
+	}
+	for i := range 11 {
+		at(11 + i)
+		p.set(int64(1+i), 100, "")
+	}
+	want := "eval: tokenize   46%  46 questions of 100 questions  9.0 questions/s  6 s left\n" +
+		"eval    5%  5 questions of 100 questions  1.0 questions/s  95 s left\n"
+	if out.String() != want {
+		t.Errorf("%s\nwant\n%s", out.String(), want)
+	}
+}
