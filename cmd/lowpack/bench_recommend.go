@@ -130,13 +130,15 @@ func headForms(plan *convert.Plan) ([]bench.HeadForm, error) {
 }
 
 // exactHeads returns the first two forms of the head: their logits equal the checkpoint's.
-func exactHeads(r *bench.Recommendation) []bench.RecommendRow { return r.Heads[:min(2, len(r.Heads))] }
+func exactHeads[T bench.HeadForm | bench.RecommendRow](heads []T) []T {
+	return heads[:min(2, len(heads))]
+}
 
 func printRecommendation(w io.Writer, r *bench.Recommendation, spread float64) {
 	printHost(w, &r.Host)
 	fmt.Fprintf(w, "%s\n\n", bench.Threads(r.Threads))
 	rows := [][]string{{"", "", "reads", "kernels", "1 token", "spread", "128 tokens", "spread"}}
-	layout, head := bench.Fastest(r.Layouts, 0, spread), bench.Fastest(exactHeads(r), 0, spread)
+	layout, head := bench.Fastest(r.Layouts, 0, spread), bench.Fastest(exactHeads(r.Heads), 0, spread)
 	add := func(what string, list []bench.RecommendRow, best *bench.RecommendRow) {
 		for i := range list {
 			row := &list[i]

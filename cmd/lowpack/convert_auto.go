@@ -45,7 +45,7 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 		o.Recipe.Layout = ""
 	}
 	if asked.Head == auto {
-		o.Recipe.Head = ""
+		o.Recipe.Head = packed.HeadBF16 // unless another is faster; "" would leave the choice to a budget
 	}
 	plan, refused, err := planAuto(c.Context, source, *o, asked.Head == auto)
 	if err != nil {
@@ -55,12 +55,13 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 	if refused != nil {
 		notes = append(notes, fmt.Sprintf("head %s, the only one for auto here: %v", packed.HeadBF16, refused))
 	}
-	if refused != nil && asked.Layout != auto {
-		return notes, nil
+	choices, err := autoChoices(plan, asked.Layout == auto, asked.Head == auto && refused == nil)
+	if err != nil || len(choices.Body)+len(choices.Heads) == 0 {
+		return notes, err
 	}
-	p, meter := newCounter(besideResult(c), "measure", things("choices")), autoMeter
-	meter.Progress = func(done, total int, at string) { p.set(int64(done), int64(total), at) }
-	r, err := recommend(c.Context, plan, meter, 0, recommendTokens[:1])
+	p := newCounter(besideResult(c), "measure", things("choices"))
+	choices.Progress = func(done, total int, at string) { p.set(int64(done), int64(total), at) }
+	r, err := bench.Recommend(c.Context, choices)
 	p.done()
 	if err != nil && !errors.Is(err, bench.ErrNoise) {
 		return nil, err
@@ -69,15 +70,28 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 		notes = append(notes, "the machine was busy while layout and head were measured; "+
 			"repeat it when the machine is idle (lowpack bench recommend says how much it was)")
 	}
-	if best := bench.Fastest(r.Layouts, 0, meter.MaxSpread); asked.Layout == auto && best != nil {
+	if best := bench.Fastest(r.Layouts, 0, autoMeter.MaxSpread); best != nil {
 		o.Recipe.Layout = best.Name
 		notes = append(notes, choiceNote("layout", best))
 	}
-	if best := bench.Fastest(exactHeads(r), 0, meter.MaxSpread); asked.Head == auto && refused == nil && best != nil {
+	if best := bench.Fastest(r.Heads, 0, autoMeter.MaxSpread); best != nil {
 		o.Recipe.Head = packed.Head(best.Name)
 		notes = append(notes, choiceNote("head", best))
 	}
 	return notes, nil
+}
+
+// autoChoices returns what is to be measured where layouts and heads can be chosen.
+func autoChoices(plan *convert.Plan, layouts, heads bool) (o bench.RecommendOptions, err error) {
+	o.Meter, o.Tokens = autoMeter, recommendTokens[:1]
+	if layouts {
+		o.Body = plan.Body()
+	}
+	if heads {
+		o.Heads, err = headForms(plan)
+		o.Heads = exactHeads(o.Heads)
+	}
+	return o, err
 }
 
 // planAuto plans the linear layers, whatever the head, without a calibration text: its codes are multiplied as fast as

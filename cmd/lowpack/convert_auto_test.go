@@ -78,6 +78,41 @@ func TestAutoHeadAlone(t *testing.T) {
 	}
 }
 
+// TestAutoHeadAloneBudget: the only head is that of the file too where a budget would choose one, whether or not the
+// budget could make codes of the embedding.
+func TestAutoHeadAloneBudget(t *testing.T) {
+	measureLittle(t)
+	args := []string{"convert", shared.Testdata(t, "tiny-bitnet"), "--dry-run", "--head", "auto", "--calibrate",
+		beginning(t), "--size", "9.8MB", "--include", "*layers.0.mlp.*"}
+	for _, flags := range [][]string{nil, {"--include", "model.embed_tokens.weight"}} {
+		code, said := inPlace(append(args, flags...)...)
+		if code != 0 || !strings.Contains(said, "head bf16, the only one for auto here") ||
+			strings.Contains(said, "; model.embed_tokens.weight ") {
+			t.Errorf("%v: exit %d, %s", flags, code, said)
+		}
+	}
+}
+
+// TestAutoMeasures: what is not asked for, or cannot be chosen, is not measured.
+func TestAutoMeasures(t *testing.T) {
+	measureLittle(t)
+	autoMeter.Time = -1 // refused by what measures
+	args := []string{"convert", shared.Testdata(t, "tiny-bitnet"), "--dry-run"}
+	for _, c := range []struct {
+		flags    []string
+		measures bool
+	}{
+		{[]string{"--head", "auto"}, true},
+		{[]string{"--layout", "auto"}, true},
+		{[]string{"--head", "auto", "--include", "*q_proj*"}, false},
+		{[]string{"--layout", "auto", "--quant", "none"}, false},
+	} {
+		if code, said := inPlace(append(args, c.flags...)...); (code != 0) != c.measures {
+			t.Errorf("%v: exit %d, %s", c.flags, code, said)
+		}
+	}
+}
+
 // TestAutoCalibrated: the head is measured whatever --calibrate chooses, a size included.
 func TestAutoCalibrated(t *testing.T) {
 	measureLittle(t)
