@@ -459,13 +459,13 @@ func TestNotes(t *testing.T) {
 	}
 	for quant, form := range map[string]string{"int3": "lowpack int3, group 32, GPTQ",
 		"int4": "lowpack int4, group 64, GPTQ", "mxfp4": "lowpack int4, group 64, GPTQ",
-		"iq4nl": "lowpack int4, group 64, GPTQ", "int5": "lowpack int5, group 64, GPTQ", "int6": ""} {
+		"iq4nl": "lowpack iq4nl, group 64, GPTQ", "int5": "lowpack int5, group 64, GPTQ", "int6": ""} {
 		notes := strings.Join(newPlan(t, path, plain(packed.Recipe{Quant: quant, AllowLossy: true})).Notes, "\n")
 		if strings.Contains(notes, quant+" without a text: ") != (form != "") || !strings.Contains(notes, form) {
 			t.Errorf("notes on %s: %s", quant, notes)
 		}
-		if whose := strings.TrimPrefix(form, "lowpack "); form != "" &&
-			!strings.Contains(notes, "SmolLM2-135M in "+whose[:len("int4")]+" loses ") {
+		whose, _, _ := strings.Cut(strings.TrimPrefix(form, "lowpack "), ",")
+		if form != "" && !strings.Contains(notes, "SmolLM2-135M in "+whose+" loses ") {
 			t.Errorf("notes on %s do not say whose figures they have: %s", quant, notes)
 		}
 	}
