@@ -51,8 +51,8 @@ func activationOf(r *packed.Recipe, entries []packed.Entry, ofVocabulary func(st
 	return packed.Activation{Kind: packed.ActivationGroup, Size: activationGroup(linear, ofVocabulary)}
 }
 
-// activationGroup is 64 if weights have groups, all of 64 columns or more, else 32. Groups of the embedding and the head
-// alone do not widen those of layers that have none.
+// activationGroup is 64 if weights have groups, all of 64 columns or more, else 32. Groups of the embedding and the
+// head alone do not widen those of layers that have none.
 func activationGroup(entries []packed.Entry, ofVocabulary func(string) bool) int {
 	grouped := func(e packed.Entry) bool { return e.Scale.Group > 0 }
 	layers := slices.DeleteFunc(slices.Clone(entries), func(e packed.Entry) bool { return ofVocabulary(e.Name) })

@@ -33,8 +33,9 @@ const speeds = `prompts ([0-9.]+) and ([0-9.]+) ×, decode ([0-9.]+) and ([0-9.]
 func statements() []statement {
 	return []statement{
 		{"README.md", `in groups of 32 columns ([0-9.]+) % perplexity on SmolLM2-135M, ([0-9.]+) % with ` +
-			"`--calibrate TEXT`; int3 ([0-9.]+) and ([0-9.]+) %, int8 ([0-9.]+) %",
+			"`--calibrate TEXT`, iq4nl ([0-9.]+) and ([0-9.]+) %; int3 ([0-9.]+) and ([0-9.]+) %, int8 ([0-9.]+) %",
 			[]figure{loss("lowpack int4, group 32", 0), loss("lowpack int4, group 32, GPTQ", 1),
+				loss("lowpack iq4nl, group 32", 0), loss("lowpack iq4nl, group 32, GPTQ", 1),
 				loss("lowpack int3, group 32", 0), loss("lowpack int3, group 32, GPTQ", 0),
 				loss("lowpack int8, per row", 2)}},
 		{"README.md", "`--quant int3 --calibrate` loses ([0-9.]+) % of perplexity at 3.5 bits",
