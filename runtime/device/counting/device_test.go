@@ -300,12 +300,10 @@ func TestLayers(t *testing.T) {
 		}
 	}
 	m := small(t)
-	codes, err := pack.Open(pack.Spec{Name: "vnni4i", Alphabet: pack.IQ4NL.Name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Blocks[0].Down = device.Linear{In: 12, Out: 8, Matrices: []device.Matrix{ternary(t, 8, 12, 1)}}
-	m.Blocks[0].Down.Matrices[0].Codes.Layout = codes
+	const groups = 1025 // with zero points of their own
+	wide := ternary(t, 8, 16*groups, groups)
+	wide.Codes.Group, wide.Codes.Zeros = 16, make([]int8, 8*groups)
+	m.Blocks[0].Down = device.Linear{In: 16 * groups, Out: 8, Matrices: []device.Matrix{wide}}
 	info.Free = one
 	if _, err := device.Layers(info, m, shape); !errors.Is(err, pack.ErrUnsupported) {
 		t.Error(err)
