@@ -222,31 +222,36 @@ func (a *allocating) planBy(ctx context.Context, rules []packed.Rule) (*Plan, er
 // Plans after this one use the tokens of its text.
 func (a *allocating) choosable(ctx context.Context) (names []string, err error) {
 	p, err := a.planBy(ctx, []packed.Rule{a.rule(0, "*")})
-	switch {
-	case errors.As(err, new(noEffect)): // has no such weights
-	case err != nil:
+	if errors.As(err, new(noEffect)) {
+		return nil, a.nothingToChoose()
+	}
+	if err != nil {
 		return nil, err
-	default:
-		defer p.Close()
-		a.o.tokenized = p.o.tokenized
-		for _, s := range p.steps {
-			if s.entry == nil || s.isTable() {
-				continue
-			}
-			experts := s.quantizesExperts()
-			if experts {
-				a.experts = append(a.experts, s.entry.Name)
-			}
-			if experts || s.entry.Calibrated {
-				names = append(names, s.entry.Name)
-			}
+	}
+	defer p.Close()
+	a.o.tokenized = p.o.tokenized
+	for _, s := range p.steps {
+		if s.entry == nil || s.isTable() {
+			continue
+		}
+		experts := s.quantizesExperts()
+		if experts {
+			a.experts = append(a.experts, s.entry.Name)
+		}
+		if experts || s.entry.Calibrated {
+			names = append(names, s.entry.Name)
 		}
 	}
 	if len(names) == 0 {
-		return nil, filerr.Named(a.path, fmt.Errorf("%w: there is no linear layer whose form could be chosen for a "+
-			"size: none of floats is included; include some, or leave out the size", pack.ErrUnsupported))
+		return nil, a.nothingToChoose()
 	}
 	return names, nil
+}
+
+// nothingToChoose is the error for a checkpoint, or a part of it, without linear layers of floats.
+func (a *allocating) nothingToChoose() error {
+	return filerr.Named(a.path, fmt.Errorf("%w: there is no linear layer whose form could be chosen for a size: none "+
+		"of floats is included; include some, or leave out the size", pack.ErrUnsupported))
 }
 
 // room is what the linear layers and the tables may take. The size of a file is nearly that of its tensors.
