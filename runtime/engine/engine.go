@@ -71,11 +71,20 @@ type Options struct {
 	// when a device has failed.
 	Notice func(line string)
 
-	// Observe, if set, is called with the inputs of the linear layers, the output head included: the names of the
-	// weights, and the vectors of in elements that they multiply, one after another in token order. It must not retain
-	// them. It may change them, and return replacement weights, row-major, one per name, which the pass then uses; nil
-	// = the weights of the file. Only float layers have such vectors.
-	Observe func(weights []string, x []float32, in int) (others [][]float32)
+	// Observe, if set, is called with the input of linear layers, the output head included. It must not retain it. It
+	// may change the vectors, and return replacement weights, row-major, one per name, which the pass then uses; nil =
+	// the weights of the file. Only float layers have such vectors.
+	Observe func(in Input) (others [][]float32)
+}
+
+// Input is what some linear layers multiply.
+type Input struct {
+	Weights []string  // their names
+	Vectors []float32 // of Size elements each, one after another in token order
+	Size    int
+	// Stream is the residual stream of these tokens, as it is then, if what the weights make of a token goes to its
+	// stream alone, be it by way of other layers; nil = other tokens see it too, as they do keys and values.
+	Stream []float32
 }
 
 // The defaults of Options.

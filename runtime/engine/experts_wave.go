@@ -123,7 +123,7 @@ func (e *Engine) layer(w *wave) {
 	for i := range w.seats {
 		s := &w.seats[i]
 		f := s.product.projection
-		s.product.projection = f.with(e.observe(f, s.product.x[:s.product.n*f.in]))
+		s.product.projection = f.with(e.observe(f, s.product.x[:s.product.n*f.in], nil))
 		s.chunk, s.first = f.chunk(s.product.n*int(e.planes()), e.opt.Threads), chunks
 		chunks += (f.units + s.chunk - 1) / s.chunk
 	}

@@ -19,6 +19,7 @@ type prepareTask struct {
 	gate       tensor.Gate // nil = that of the model
 	factors    []float32   // of the tokens given by rows, apart by so many; nil = 1
 	apart      int
+	alone      bool // what the projection makes of a token goes to the residual stream of that alone
 	sparse     bool    // gates are cut to zero below
 	quantile   float32 // this one of the normal distribution (N71)
 
@@ -41,7 +42,11 @@ func (e *Engine) input(n int, k prepareTask) {
 	p.prepare = k
 	e.ready(&p.prepare, n, p.x, p.sums, p.moved, p.quant)
 	distribute(e.pool, n, e.prepared(n), &p.prepare)
-	p.others = e.observe(k.projection, p.x[:n*k.projection.in])
+	var stream []float32
+	if k.alone {
+		stream = p.h[:n*e.desc.Hidden]
+	}
+	p.others = e.observe(k.projection, p.x[:n*k.projection.in], stream)
 }
 
 // ready sets the buffers of a task for the input of n tokens.
@@ -60,12 +65,13 @@ func (e *Engine) ready(k *prepareTask, n int, x, sums, moved []float32, quant ac
 // prepared is the number of tokens, of n, that a worker prepares at once.
 func (e *Engine) prepared(n int) int { return max(1, min(n/(4*e.opt.Threads), mostPrepared)) }
 
-// observe calls Options.Observe with the input of a projection, and returns its result.
-func (e *Engine) observe(f *projection, x []float32) (others [][]float32) {
+// observe calls Options.Observe with the input of a projection and the residual stream of the same tokens, or nil, and
+// returns its result.
+func (e *Engine) observe(f *projection, x, stream []float32) (others [][]float32) {
 	if e.opt.Observe == nil || !f.floats {
 		return nil
 	}
-	return e.opt.Observe(f.names, x, f.in)
+	return e.opt.Observe(Input{Weights: f.names, Vectors: x, Size: f.in, Stream: stream})
 }
 
 func (k *prepareTask) Do(from, to int) {

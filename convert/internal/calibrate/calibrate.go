@@ -57,8 +57,8 @@ type squares struct {
 // observer has the squares so far, by the names of weights.
 type observer map[string]*squares
 
-func (o observer) observe(weights []string, x []float32, in int) [][]float32 {
-	o.add(weights, x, in)
+func (o observer) observe(in engine.Input) [][]float32 {
+	o.add(in.Weights, in.Vectors, in.Size)
 	return nil
 }
 

@@ -6,10 +6,13 @@ import (
 	"github.com/lowpack/lowpack/convert/quantize"
 )
 
+// Importance is what tokens count.
+var Importance = importance
+
 // Fed returns the values of the codes that error feedback chooses for weights which multiply vectors x.
 func Fed(job quantize.Job, w, x []float32) ([]float32, error) {
 	k, values := job.Shape.K, make([]float32, len(w))
-	h, _, err := grams(context.Background(), 1, x, x, k)
+	h, _, err := vectors{n: k, x: x}.grams(context.Background(), 1)
 	if err != nil {
 		return nil, err
 	}

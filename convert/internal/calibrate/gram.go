@@ -11,23 +11,39 @@ import (
 // stay in the caches.
 const gramTokens = 512
 
-// grams computes the lower triangle of H[i][j] = Σ x[i]·x[j] over some vectors x of n elements, and C[i][j] = Σ
-// x[i]·(exact[j] − x[j]) (N38): dot products (N6) along gramTokens vectors at a time, added in float64. Without exact
-// vectors, C is nil.
-func grams(ctx context.Context, threads int, x, exact []float32, n int) (h, c []float64, err error) {
+// vectors are what a layer multiplies.
+type vectors struct {
+	n       int       // elements of a vector
+	x       []float32 // one after another
+	exact   []float32 // what they are in the model of floats; nil = unknown
+	factors []float32 // that each vector is multiplied by; nil = 1
+}
+
+// factor is that of vector t.
+func (v vectors) factor(t int) float32 {
+	if v.factors == nil {
+		return 1
+	}
+	return v.factors[t]
+}
+
+// grams computes the lower triangle of H[i][j] = Σ x[i]·x[j] over some vectors x, and C[i][j] = Σ x[i]·(exact[j] −
+// x[j]) (N38): dot products (N6) along gramTokens vectors at a time, added in float64. Without exact vectors, C is nil.
+func (v vectors) grams(ctx context.Context, threads int) (h, c []float64, err error) {
+	n := v.n
 	h, columns := make([]float64, n*n), make([]float32, n*gramTokens)
 	var misses []float32
-	if exact != nil {
+	if v.exact != nil {
 		c, misses = make([]float64, n*n), make([]float32, n*gramTokens)
 	}
 	y := make([]float32, n*n) // a block of rows begins at its first row, and is transposed
-	for at := 0; at < len(x); at += n * gramTokens {
-		end := min(at+n*gramTokens, len(x))
-		width := tensor.Padded((end - at) / n)
+	for at := 0; at < len(v.x)/n; at += gramTokens {
+		count := min(gramTokens, len(v.x)/n-at)
+		width := tensor.Padded(count)
 		err := parallel.Do(ctx, threads, n, rowsAtOnce, func(from, to int) error {
-			transpose(columns, x[at:end], n, width, from, to)
+			v.transpose(columns, v.x, at, count, from, to)
 			if c != nil {
-				transpose(misses, exact[at:end], n, width, from, to)
+				v.transpose(misses, v.exact, at, count, from, to)
 				for i := from * width; i < to*width; i++ {
 					misses[i] -= columns[i]
 				}
@@ -61,16 +77,17 @@ func grams(ctx context.Context, threads int, x, exact []float32, n int) (h, c []
 	return h, c, nil
 }
 
-// transpose fills in elements [from, to) of at most gramTokens vectors of n elements: each of all vectors, padded with
-// zeros to width.
-func transpose(dst, vectors []float32, n, width, from, to int) {
-	count := len(vectors) / n
+// transpose fills in elements [from, to) of count vectors of src, from vector at on, times their factors: each of all
+// vectors, padded with zeros.
+func (v vectors) transpose(dst, src []float32, at, count, from, to int) {
+	width := tensor.Padded(count)
 	for i := from; i < to; i++ {
 		clear(dst[i*width+count : (i+1)*width])
 	}
 	for t := range count {
-		for i, v := range vectors[t*n:][from:to] {
-			dst[(from+i)*width+t] = v
+		f := v.factor(at + t)
+		for i, x := range src[(at+t)*v.n:][from:to] {
+			dst[(from+i)*width+t] = x * f
 		}
 	}
 }

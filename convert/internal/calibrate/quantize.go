@@ -38,7 +38,7 @@ func Quantize(ctx context.Context, v packed.View, weights map[string]Weight, o O
 	defer cancel(nil)
 	q := &quantizing{
 		ctx: ctx, cancel: cancel, view: v, weights: weights, Options: o,
-		exact: make(chan []float32), used: make(chan struct{}),
+		exact: make(chan engine.Input), used: make(chan struct{}),
 	}
 	for _, w := range weights {
 		q.total += int64(w.Job.Shape.M) * int64(w.Job.Shape.K)
@@ -73,12 +73,12 @@ type quantizing struct {
 	done, total int64
 	Options
 
-	exact chan []float32 // from the float pass: exact inputs of the next layer
-	used  chan struct{}  // to the float pass: it may continue
+	exact chan engine.Input // from the float pass: exact inputs of the next layer
+	used  chan struct{}     // to the float pass: it may continue
 }
 
 // run computes all windows in one pass.
-func (q *quantizing) run(observe func(names []string, x []float32, n int) [][]float32) error {
+func (q *quantizing) run(observe func(in engine.Input) [][]float32) error {
 	e, err := onePass(q.view, q.Threads, q.Windows, observe)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (q *quantizing) run(observe func(names []string, x []float32, n int) [][]fl
 
 // onePass returns an engine that computes all windows at once.
 func onePass(v packed.View, threads int, windows [][]int,
-	observe func(names []string, x []float32, n int) [][]float32) (*engine.Engine, error) {
+	observe func(in engine.Input) [][]float32) (*engine.Engine, error) {
 	longest, tokens := 0, 0
 	for _, w := range windows {
 		longest, tokens = max(longest, len(w)), tokens+len(w)
@@ -134,10 +134,10 @@ func (q *quantizing) wants(names []string) bool {
 }
 
 // show is Options.Observe of the engine that computes with floats: it waits until the layer is quantized.
-func (q *quantizing) show(names []string, x []float32, n int) [][]float32 {
-	if q.wants(names) {
+func (q *quantizing) show(in engine.Input) [][]float32 {
+	if q.wants(in.Weights) {
 		select {
-		case q.exact <- x:
+		case q.exact <- in:
 		case <-q.ctx.Done():
 			return nil
 		}
@@ -150,17 +150,17 @@ func (q *quantizing) show(names []string, x []float32, n int) [][]float32 {
 }
 
 // observe is Options.Observe of the engine that computes with quantized weights.
-func (q *quantizing) observe(names []string, x []float32, n int) [][]float32 {
-	if !q.wants(names) {
+func (q *quantizing) observe(in engine.Input) [][]float32 {
+	if !q.wants(in.Weights) {
 		return nil
 	}
-	var exact []float32
+	var exact engine.Input
 	select {
 	case exact = <-q.exact:
 	case <-q.ctx.Done():
 		return nil
 	}
-	others, err := q.layer(names, x, exact, n)
+	others, err := q.layer(in, exact)
 	if err != nil {
 		q.cancel(err)
 		return nil
@@ -176,11 +176,12 @@ func (q *quantizing) observe(names []string, x []float32, n int) [][]float32 {
 	return others
 }
 
-// layer quantizes weights whose inputs are x, while the float model's inputs are exact, and returns the dequantized
-// weights.
-func (q *quantizing) layer(names []string, x, exact []float32, n int) ([][]float32, error) {
-	roundActivations(x, n, q.Activation)
-	h, c, err := grams(q.ctx, q.Threads, x, exact, n)
+// layer quantizes weights whose input is in, while the float model's is exact, and returns the dequantized weights.
+func (q *quantizing) layer(in, exact engine.Input) ([][]float32, error) {
+	names, n := in.Weights, in.Size
+	roundActivations(in.Vectors, n, q.Activation)
+	v := vectors{n: n, x: in.Vectors, exact: exact.Vectors, factors: importance(exact)}
+	h, c, err := v.grams(q.ctx, q.Threads)
 	if err != nil {
 		return nil, err
 	}

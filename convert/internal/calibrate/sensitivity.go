@@ -150,9 +150,10 @@ func (p *probe) wants(name string) bool {
 }
 
 // observe is Options.Observe of the engine.
-func (p *probe) observe(names []string, x []float32, n int) [][]float32 {
+func (p *probe) observe(in engine.Input) [][]float32 {
+	names := in.Weights
 	if p.rounds != nil && slices.ContainsFunc(names, p.rounds.by) {
-		roundActivations(x, n, p.rounds.Activation)
+		roundActivations(in.Vectors, in.Size, p.rounds.Activation)
 	}
 	grouped := func(name string) bool { return p.wants(name) && !p.areExperts(name) }
 	if p.exact == nil && slices.ContainsFunc(names, grouped) {
@@ -224,15 +225,16 @@ func (p *probe) feed() error {
 }
 
 // reach is Options.Observe of the engine that computes the windows.
-func (p *probe) reach(names []string, x []float32, n int) [][]float32 {
-	i := slices.IndexFunc(p.groups, func(g Group) bool { return slices.Contains(names, g.Names[0]) })
+func (p *probe) reach(in engine.Input) [][]float32 {
+	i := slices.IndexFunc(p.groups, func(g Group) bool { return slices.Contains(in.Weights, g.Names[0]) })
 	if i < 0 || p.ctx.Err() != nil {
 		return nil
 	}
-	h, _, err := grams(p.ctx, p.Threads, x, nil, n)
+	v := vectors{n: in.Size, x: in.Vectors, factors: importance(in)}
+	h, _, err := v.grams(p.ctx, p.Threads)
 	var f *feedback
 	if err == nil {
-		f, _, err = newFeedback(p.ctx, p.Threads, h, n)
+		f, _, err = newFeedback(p.ctx, p.Threads, h, in.Size)
 	}
 	if err == nil {
 		err = p.measure(&p.groups[i], f.weights, f.fed)

@@ -52,6 +52,7 @@ func TestSensitivities(t *testing.T) {
 		within := 1e-9
 		if feedback {
 			o.Windows, o.Columns, within = windows, nil, 1e-4 // sums of squares, in float32
+			columns = squares(forms[0].Jobs, multiplied)
 		}
 		costs := sensitivities(t, f, forms, o, 1)
 		if more := sensitivities(t, f, forms, o, 3); !reflect.DeepEqual(costs, more) {
@@ -182,17 +183,40 @@ func testForms(t *testing.T, f *packed.File, d *model.Description) []calibrate.F
 	return forms
 }
 
-// inputs has what the weights multiply in all windows.
+// inputs has what the weights multiply in all windows, divided by the root mean square of the residual stream where
+// what they make goes to that alone.
 func inputs(t *testing.T, f *packed.File, windows [][]int) map[string][]float32 {
 	t.Helper()
 	list := map[string][]float32{}
-	predictions(t, f, windows, func(names []string, x []float32, _ int) [][]float32 {
-		for _, name := range names {
+	predictions(t, f, windows, func(in engine.Input) [][]float32 {
+		x := slices.Clone(in.Vectors) // of one token
+		if in.Stream != nil {
+			sum := 0.0
+			for _, v := range in.Stream {
+				sum += float64(v) * float64(v)
+			}
+			for i := range x {
+				x[i] *= float32(1 / math.Sqrt(sum/float64(len(in.Stream))))
+			}
+		}
+		for _, name := range in.Weights {
 			list[name] = append(list[name], x...)
 		}
 		return nil
 	})
 	return list
+}
+
+// squares has the sums of the squares of the columns that weights multiply.
+func squares(jobs map[string]quantize.Job, multiplied map[string][]float32) map[string][]float32 {
+	sums := map[string][]float32{}
+	for name, job := range jobs {
+		sums[name] = make([]float32, job.Shape.K)
+		for i, v := range multiplied[name] {
+			sums[name][i%job.Shape.K] += v * v
+		}
+	}
+	return sums
 }
 
 // fedTo puts the values of codes that error feedback chooses for what the weights multiply in place of others.
@@ -256,9 +280,9 @@ func roundedTo(t *testing.T, f *packed.File, jobs map[string]quantize.Job, colum
 // divergenceWith is the mean divergence of a model with other weights.
 func divergenceWith(t *testing.T, f *packed.File, values map[string][]float32, windows [][]int) float64 {
 	t.Helper()
-	return divergenceOf(t, f, windows, func(read []string, _ []float32, _ int) [][]float32 {
-		others := make([][]float32, len(read))
-		for i, name := range read {
+	return divergenceOf(t, f, windows, func(in engine.Input) [][]float32 {
+		others := make([][]float32, len(in.Weights))
+		for i, name := range in.Weights {
 			others[i] = values[name]
 		}
 		return others
@@ -266,12 +290,12 @@ func divergenceWith(t *testing.T, f *packed.File, values map[string][]float32, w
 }
 
 // roundedInputs rounds what some weights multiply to 8 bits in groups of columns, or as a whole.
-func roundedInputs(group int, jobs map[string]quantize.Job) func([]string, []float32, int) [][]float32 {
-	return func(names []string, x []float32, n int) [][]float32 {
-		if _, ok := jobs[names[0]]; !ok {
+func roundedInputs(group int, jobs map[string]quantize.Job) func(engine.Input) [][]float32 {
+	return func(in engine.Input) [][]float32 {
+		if _, ok := jobs[in.Weights[0]]; !ok {
 			return nil
 		}
-		for part := range slices.Chunk(x, cmp.Or(group, n)) {
+		for part := range slices.Chunk(in.Vectors, cmp.Or(group, in.Size)) {
 			codes := make([]int8, len(part))
 			scale, _ := tensor.Quantize(codes, part, tensor.MaxAbs(part))
 			for i, c := range codes {
@@ -284,7 +308,7 @@ func roundedInputs(group int, jobs map[string]quantize.Job) func([]string, []flo
 
 // divergenceOf is the mean divergence of a model that is observed.
 func divergenceOf(t *testing.T, f *packed.File, windows [][]int,
-	observe func([]string, []float32, int) [][]float32) float64 {
+	observe func(engine.Input) [][]float32) float64 {
 	t.Helper()
 	return meanDivergence(predictions(t, f, windows, nil), predictions(t, f, windows, observe))
 }
@@ -300,7 +324,7 @@ func meanDivergence(exact, rows [][]float32) (mean float64) {
 
 // predictions has the logits of all tokens.
 func predictions(t *testing.T, f *packed.File, windows [][]int,
-	observe func([]string, []float32, int) [][]float32) (rows [][]float32) {
+	observe func(engine.Input) [][]float32) (rows [][]float32) {
 	t.Helper()
 	e, err := engine.New(f, engine.Options{Threads: 1, Observe: observe})
 	if err != nil {

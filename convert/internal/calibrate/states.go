@@ -38,7 +38,7 @@ func HeadStates(ctx context.Context, threads int, v packed.View, windows [][]int
 		done += len(w)
 		progress(int64(done), int64(total))
 	}
-	h, _, err := grams(ctx, threads, x, nil, n)
+	h, _, err := vectors{n: n, x: x}.grams(ctx, threads)
 	return &States{n, h}, err
 }
 

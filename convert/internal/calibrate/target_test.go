@@ -27,7 +27,7 @@ func TestTarget(t *testing.T) {
 	for i := range w {
 		w[i] = float32(r.NormFloat64())
 	}
-	h, c, err := grams(context.Background(), 2, x, exact, n)
+	h, c, err := vectors{n: n, x: x, exact: exact}.grams(context.Background(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestChoose(t *testing.T) {
 		{"iq4nl", 0}, {"iq4nl", 32},
 		{"absmax", 0}, {"absmax", 32}} {
 		x, exact := hostileInputs(r, 40, n)
-		h, cross, err := grams(context.Background(), 2, x, exact, n)
+		h, cross, err := vectors{n: n, x: x, exact: exact}.grams(context.Background(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
