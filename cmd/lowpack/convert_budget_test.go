@@ -140,7 +140,7 @@ func TestRecommendSizes(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s", flags, code, said)
 		}
 	}
-	if code, said := inPlace("bench", "recommend", model, "--svg", at("b")); code != 2 ||
+	if code, said := inPlace("bench", "recommend", model, "--svg", at("b.svg")); code != 2 ||
 		!strings.Contains(said, "--calibrate TEXT") {
 		t.Errorf("without a text: exit code %d: %s", code, said)
 	}

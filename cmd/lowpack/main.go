@@ -121,14 +121,10 @@ func setUp(c *cli.Command) {
 	if action := c.Action; action != nil {
 		c.Flags = append(c.Flags, verbosityFlags()...)
 		c.Action = func(c *cli.Context) error {
-			if err := checkVerbosity(c); err != nil {
-				return err
-			}
-			if err := checkISA(c); err != nil {
-				return err
-			}
-			if err := checkPaths(c); err != nil {
-				return err
+			for _, check := range []cli.ActionFunc{checkVerbosity, checkISA, checkPaths, checkDrawing} {
+				if err := check(c); err != nil {
+					return err
+				}
 			}
 			if c.Command.Name != versionName {
 				if used := takeChoices(); used.Ignored != "" {

@@ -120,6 +120,14 @@ func checkPaths(c *cli.Context) error {
 	return nil
 }
 
+// checkDrawing refuses the name of a drawing that promises another format than SVG: most viewers go by the extension.
+func checkDrawing(c *cli.Context) error {
+	if name := c.String("svg"); name != "" && !strings.EqualFold(filepath.Ext(name), ".svg") {
+		return usagef("--svg %s: the name must end in .svg", name)
+	}
+	return nil
+}
+
 // placesOf collects the paths of a command line, and standard input and output where they are files.
 func placesOf(c *cli.Context) (reads, writes []place, err error) {
 	add := func(list *[]place, what, path string, dir bool) {

@@ -190,3 +190,25 @@ func TestEmptyPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestDrawings: every command that draws takes only a name that ends in .svg.
+func TestDrawings(t *testing.T) {
+	drawing := 0
+	for _, c := range commands() {
+		for _, cmd := range append([]*cli.Command{c}, c.Subcommands...) {
+			if !slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return f.Names()[0] == "svg" }) {
+				continue
+			}
+			drawing++
+			for _, name := range []string{"x.png", "svg", "x.svg.gz"} {
+				code, said := inPlace(lineOf(c, cmd, []string{"--svg", filepath.Join(t.TempDir(), name)})[1:]...)
+				if code != 2 || !strings.Contains(said, "must end in .svg") {
+					t.Errorf("%s --svg %s: exit code %d: %s", cmd.Name, name, code, said)
+				}
+			}
+		}
+	}
+	if drawing < 5 {
+		t.Errorf("only %d commands have --svg", drawing)
+	}
+}
