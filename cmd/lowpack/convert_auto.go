@@ -56,6 +56,10 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 		notes = append(notes, fmt.Sprintf("head %s, the only one for auto here: %v", packed.HeadBF16, refused))
 	}
 	choices, err := autoChoices(plan, asked.Layout == auto, asked.Head == auto && refused == nil)
+	if asked.Layout == auto && len(choices.Body) == 0 {
+		notes = append(notes, "--layout auto had nothing to measure: no linear layer is packed, or rules name the "+
+			"layouts of all that are")
+	}
 	if err != nil || len(choices.Body)+len(choices.Heads) == 0 {
 		return notes, err
 	}
