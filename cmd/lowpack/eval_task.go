@@ -131,7 +131,7 @@ func openSubjects(c *cli.Context) (list []subject, err error) {
 	return list, nil
 }
 
-// tokenize returns the questions in the tokens of each model. No model is asked before all of them can read all.
+// tokenize returns the questions in the tokens of each model. No model is asked before all of them can read all endings.
 func tokenize(c *cli.Context, subjects []subject, list []questions.Question, p *progress) (asked [][]eval.Tokens,
 	err error) {
 	for i := range subjects {
@@ -142,8 +142,23 @@ func tokenize(c *cli.Context, subjects []subject, list []questions.Question, p *
 			return nil, err
 		}
 		asked = append(asked, tokens)
+		noteCut(c, &subjects[i], tokens)
 	}
 	return asked, nil
+}
+
+// noteCut tells of how many questions a model does not read the beginning.
+func noteCut(c *cli.Context, m *subject, list []eval.Tokens) {
+	cut := 0
+	for i := range list {
+		if list[i].Cut {
+			cut++
+		}
+	}
+	if cut > 0 {
+		note(c, fmt.Sprintf("%s reads at most %d tokens: the beginning of %d of %s is left out, as by "+
+			"lm-evaluation-harness", m.asked.Path, m.Engine.Options().Context, cut, counted(len(list), "question")))
+	}
 }
 
 // ask returns the answers of one or two models; those of the second are nil if there is one.

@@ -31,21 +31,17 @@ type Answer struct {
 type Tokens struct {
 	context []int
 	endings [][]int
-	read    int // the most that are read before the last token of an ending is known
+	Cut     bool // the model cannot read all: with the longest ending, the first tokens are left out
 }
 
-// Tokenize returns the tokens of questions. It is pack.ErrUnsupported if the model cannot read one of them.
+// Tokenize returns the tokens of questions. It is pack.ErrUnsupported if the model cannot read an ending of one.
 func (s *Subject) Tokenize(ctx context.Context, list []questions.Question, progress func(done int)) ([]Tokens, error) {
 	all := make([]Tokens, len(list))
 	for i := range list {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		err := s.tokenize(&list[i], &all[i])
-		if n, most := all[i].read, s.Engine.Options().Context; err == nil && n > most {
-			err = fmt.Errorf("%w: %d tokens have to be read; the model takes at most %d", pack.ErrUnsupported, n, most)
-		}
-		if err != nil {
+		if err := s.tokenize(&list[i], &all[i]); err != nil {
 			return nil, named(s.Path, fmt.Errorf("question %d: %w", i+1, err))
 		}
 		progress(i + 1)
@@ -54,8 +50,7 @@ func (s *Subject) Tokenize(ctx context.Context, list []questions.Question, progr
 }
 
 // Within accepts questions of which at most window tokens have to be read (0 = DefaultWindow), and that the context of
-// the model holds. The context of a question is taken to have no more tokens alone than with an ending: Tokenize
-// refuses one that has, if the model cannot read it.
+// the model holds. The context of a question is taken to have no more tokens alone than with an ending.
 func (s *Subject) Within(window int) questions.Fits {
 	most := min(cmp.Or(window, DefaultWindow), s.Engine.Options().Context)
 	return func(q *questions.Question) (bool, error) {
@@ -74,7 +69,7 @@ func (s *Subject) tokenize(q *questions.Question, into *Tokens) (err error) {
 	if err != nil {
 		return err
 	}
-	begin := len(into.context)
+	begin, most := len(into.context), s.Engine.Options().Context
 	if begin == 0 {
 		return fmt.Errorf("%w: the tokenizer makes no tokens of the context", pack.ErrUnsupported)
 	}
@@ -83,8 +78,12 @@ func (s *Subject) tokenize(q *questions.Question, into *Tokens) (err error) {
 		if err != nil {
 			return err
 		}
-		into.read = max(into.read, begin-1, len(whole)-1)
-		into.endings = append(into.endings, slices.Clone(whole[min(begin, len(whole)):]))
+		whole = slices.Clone(whole[min(begin, len(whole)):])
+		if n := len(whole); n > most {
+			return fmt.Errorf("%w: an ending of %d tokens; the model reads at most %d", pack.ErrUnsupported, n, most)
+		}
+		into.Cut = into.Cut || begin+len(whole)-1 > most // the last token is not read
+		into.endings = append(into.endings, whole)
 	}
 	return nil
 }
@@ -98,7 +97,8 @@ func (s *Subject) encode(text string) ([]int, error) {
 }
 
 // Ask returns the answers of a model to questions in its tokens, which are those that lm-evaluation-harness gets: the
-// log-likelihood of an ending is the sum of those of its tokens, in order.
+// log-likelihood of an ending is the sum of those of its tokens, in order. Of more than the model can read, the first
+// tokens are left out, that of the begin of a text too.
 func Ask(ctx context.Context, s *Subject, list []Tokens, progress func(done int)) ([]Answer, error) {
 	o := Options{Window: s.Engine.Options().Context, Model: s.Path}
 	a := &asker{runner{e: s.Engine, o: o, bos: -1}}
@@ -123,8 +123,9 @@ type asker struct{ runner }
 func (a *asker) ask(ctx context.Context, q *Tokens, into *Answer) error {
 	for i, ending := range q.endings {
 		a.ids = slices.Concat(q.context, ending)
-		w := span{first: len(q.context), end: len(a.ids)}
-		if i > 0 {
+		a.ids = a.ids[max(0, len(a.ids)-1-a.o.Window):]
+		w := span{first: len(a.ids) - len(ending), end: len(a.ids)}
+		if i > 0 && !q.Cut {
 			w.kept = len(q.context) - 1
 		}
 		a.scores = nil

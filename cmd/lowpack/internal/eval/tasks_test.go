@@ -150,6 +150,35 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestAskCut: of a question that is longer than the model can read, each ending gets as many of the last tokens as fit,
+// without what other endings have left.
+func TestAskCut(t *testing.T) {
+	s := tinySubject(t)
+	q := questions.Question{Context: strings.Repeat("The river ran down to the old mill, and ", 40),
+		Endings: []string{"went away.", "sang", "saw that the river had no water at all.", "sang"}}
+	asked, err := s.Tokenize(t.Context(), []questions.Question{{Context: "and ", Endings: q.Endings}, q}, func(int) {})
+	if err != nil || asked[0].Cut || !asked[1].Cut {
+		t.Fatalf("%+v: %v", asked, err)
+	}
+	long, begin := &asked[1], s.Engine.Description().BOS
+	copy(long.context, slices.Repeat([]int{begin}, 300)) // wherever it is cut, run reads the same after its own
+	got, err := Ask(t.Context(), s, asked, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, ending := range long.endings {
+		ids := slices.Concat(long.context, ending)
+		cut := len(ids) - 257
+		r, want := run(t, s.Engine, nil, ids[cut+1:], Options{}), 0.0
+		for _, score := range r.scores[len(r.scores)-len(ending):] {
+			want -= score.nll
+		}
+		if ids[cut] != begin || cut < 50 || got[1].LogLikelihoods[i] != want {
+			t.Errorf("%q, %d tokens left out: %v, want %v", q.Endings[i], cut, got[1].LogLikelihoods[i], want)
+		}
+	}
+}
+
 // TestGreedy: what the model would write is greedy.
 func TestGreedy(t *testing.T) {
 	s := tinySubject(t)
@@ -172,8 +201,11 @@ func TestAskWithin(t *testing.T) {
 	for n := range 300 {
 		q := questions.Question{Context: strings.Repeat("a ", n+1), Endings: []string{"b"}}
 		ids, _ := s.Encode(q.Context + "b")
-		_, refused := s.Tokenize(t.Context(), []questions.Question{q}, func(int) {})
-		for window, want := range map[int]bool{0: len(ids) <= 256, 5000: refused == nil, 100: len(ids) <= 100} {
+		asked, err := s.Tokenize(t.Context(), []questions.Question{q}, func(int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for window, want := range map[int]bool{0: len(ids) <= 256, 5000: !asked[0].Cut, 100: len(ids) <= 100} {
 			if fits, err := s.Within(window)(&q); err != nil || fits != want {
 				t.Errorf("%d tokens in a window of %d: %t, %v", len(ids), window, fits, err)
 			}
@@ -200,19 +232,25 @@ func TestAskRefuses(t *testing.T) {
 	failed.Encode = func(string) ([]int, error) { return nil, pack.ErrCorrupt }
 	for _, c := range []struct {
 		s    *Subject
-		text string
+		end  string
 		is   error
 		word string
 	}{
 		{s, strings.Repeat("long ", 300), pack.ErrUnsupported, "at most 256"},
-		{&none, "short", pack.ErrUnsupported, "no tokens"},
-		{&failed, "short", pack.ErrCorrupt, ""},
+		{&none, "end", pack.ErrUnsupported, "no tokens"},
+		{&failed, "end", pack.ErrCorrupt, ""},
 	} {
-		end := []string{"end"}
-		list := []questions.Question{{Context: "short ", Endings: end}, {Context: c.text, Endings: end}}
+		list := []questions.Question{{Context: "short ", Endings: []string{"end", c.end}}}
 		if _, err := c.s.Tokenize(t.Context(), list, func(int) {}); !errors.Is(err, c.is) ||
 			!strings.Contains(err.Error(), c.word) || !strings.Contains(err.Error(), "model.file: question ") {
-			t.Errorf("%.20q: %v", c.text, err)
+			t.Errorf("%.20q: %v", c.end, err)
+		}
+	}
+	bytewise := Subject{Engine: s.Engine, Encode: func(s string) ([]int, error) { return make([]int, len(s)), nil }}
+	for n, refused := range map[int]bool{256: false, 257: true} {
+		q := questions.Question{Context: "short", Endings: []string{strings.Repeat("x", n)}}
+		if _, err := bytewise.Tokenize(t.Context(), []questions.Question{q}, func(int) {}); (err != nil) != refused {
+			t.Errorf("an ending of %d tokens: %v", n, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
