@@ -238,24 +238,26 @@ func (u *units) parameter(at int, x *extent) (float32, error) {
 	if !x.finite() {
 		return 0, broken("", "scale %d: a weight of the source is NaN or infinite", at)
 	}
-	if u.calibrated {
-		a := u.def.chosen(u.scales[at])
-		if u.scales[at] == 0 && x.most() != 0 && u.def.code(0, a) != 0 {
-			return 0, broken("F9", "scale %d is zero, but the source has the weight %v there, and no code is zero", at,
-				x.extreme())
-		}
-		return a, nil
+	scale := u.scales[at]
+	if u.calibrated && scale != 0 {
+		return u.def.chosen(scale), nil
 	}
 	fits, err := u.def.fit(x, u.stored)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, broken("", "scale %d: %v", at, err)
+	case u.calibrated && fits[0].scale != 0:
+		return 0, broken("N37", "scale %d is zero, but the source has the weight %v there, for which calibration finds "+
+			"another", at, x.extreme())
+	case u.calibrated:
+		return u.def.chosen(scale), nil
 	}
 	for _, f := range fits {
-		if math.Float32bits(f.scale) == math.Float32bits(u.scales[at]) {
+		if math.Float32bits(f.scale) == math.Float32bits(scale) {
 			return f.a, nil
 		}
 	}
-	return 0, broken("", "scale %d is %v; quantizer and source give %v", at, u.scales[at], fits[0].scale)
+	return 0, broken("", "scale %d is %v; quantizer and source give %v", at, scale, fits[0].scale)
 }
 
 // source reads rows of a tensor of floats.

@@ -135,10 +135,14 @@ func (q *Quantizer) Nearest(row, column int, value float32) (code int8, rounded 
 const mostMissed = 64
 
 // Strays reports whether the codes of a row, whose scales are already chosen, miss its weights by more than those of
-// error feedback may: Σ (w − scale·code)² is more than 64 times that of the nearest codes (N38).
+// error feedback may: Σ (w − scale·code)² is more than 64 times that of the nearest codes, or a scale is zero that is
+// not for these weights alone (N38).
 func (q *Quantizer) Strays(row int, codes []int8, w []float32) bool {
 	var missed, least float64
 	for k, v := range w {
+		if k%q.group() == 0 && q.vanished(row, k, w[k:min(k+q.group(), len(w))]) {
+			return true
+		}
 		scale := float64(q.scaleOf(row, k))
 		nearest, _ := q.Nearest(row, k, v)
 		e, n := float64(v)-scale*float64(codes[k]), float64(v)-scale*float64(nearest) // products are exact
@@ -146,6 +150,16 @@ func (q *Quantizer) Strays(row int, codes []int8, w []float32) bool {
 		least += float64(n * n)
 	}
 	return missed > mostMissed*least
+}
+
+// vanished reports whether the scale of a unit is zero, and that of the rule for its weights is not.
+func (q *Quantizer) vanished(row, column int, w []float32) bool {
+	if q.scaleOf(row, column) != 0 {
+		return false
+	}
+	r := measureRow(F32, FloatBytes(w))
+	u, err := q.fit(r.stat(len(w)), row)
+	return err == nil && u.scale != 0
 }
 
 // Adopt takes codes and scales of some rows chosen elsewhere for the weights in src.

@@ -140,7 +140,30 @@ func TestStrays(t *testing.T) {
 		}
 	}
 	zeros := make([]float32, len(w))
-	if err := q.Quantize(codes, 0, F32.encode(zeros)); err != nil || q.Strays(0, codes, zeros) {
-		t.Errorf("zeros stray, or %v", err)
+	if err := q.Quantize(codes, 0, F32.encode(zeros)); err != nil {
+		t.Fatal(err)
+	}
+	for last, strays := range map[float32]bool{0: false, 0x1p-124: false, 0x1p-123: true} { // scales from 2^-126 on
+		zeros[len(zeros)-1] = last
+		if q.Strays(0, codes, zeros) != strays {
+			t.Errorf("a scale of zero, and a weight of %v: strays: %t", last, !strays)
+		}
+	}
+}
+
+// TestStraysUnits: a scale of zero is held against the weights of its unit alone.
+func TestStraysUnits(t *testing.T) {
+	w := make([]float32, 96)
+	w[0], w[95] = 1, -1
+	q, err := New(Job{Rule: "int4", DType: F32, Shape: pack.Shape{M: 1, K: len(w)}, Kind: PerGroup, Group: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := make([]int8, len(w))
+	if err := q.Quantize(codes, 0, F32.encode(w)); err != nil || q.Strays(0, codes, w) {
+		t.Errorf("a unit of zeros strays, or %v", err)
+	}
+	if w[63] = 0x1p-10; !q.Strays(0, codes, w) {
+		t.Error("a weight that has become zero with all of its unit does not stray")
 	}
 }
