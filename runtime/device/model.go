@@ -1,7 +1,6 @@
 package device
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/lowpack/lowpack/pack"
@@ -131,7 +130,8 @@ type digits struct {
 	ternary        bool
 }
 
-// digitsOf lists the alphabets that kernels know.
+// digitsOf has the alphabets whose digits kernels read as layouts store them. The codes of others are bytes: kernels know
+// no planes and no tables.
 var digitsOf = map[string]digits{
 	"ternary": {bits: 2, mul: 1, ternary: true},
 	"int2":    {bits: 2, mul: 1, add: -2},
@@ -139,16 +139,6 @@ var digitsOf = map[string]digits{
 	"int2q":   {bits: 2, mul: 1, add: -1},
 	"int1":    {bits: 1, mul: -2, add: 1},
 	"int4":    {bits: 4, mul: 1, add: -8},
-	"int8":    {bits: 8, mul: 1},
-	// in bytes: kernels know no planes and no tables
-	"int3":    {bits: 8, mul: 1},
-	"int5":    {bits: 8, mul: 1},
-	"int6":    {bits: 8, mul: 1},
-	"int4odd": {bits: 8, mul: 1},
-	"e2m1":    {bits: 8, mul: 1},
-	"iq4nl":   {bits: 8, mul: 1},
-	"iq2":     {bits: 8, mul: 1},
-	"iq3xxs":  {bits: 8, mul: 1},
 }
 
 // nativeRows has the panel rows of the layouts that kernels read as they are stored, by name and number of bits.
@@ -173,29 +163,24 @@ type form struct {
 func (f *form) lanes() int { return f.rows * f.bits / 8 }
 
 // formOf returns the form of a matrix, and whether that is how it is stored.
-func (c *CodeMatrix) formOf() (f form, native bool, err error) {
-	spec := c.Layout.Spec()
-	d, ok := digitsOf[spec.Alphabet]
-	if !ok {
-		return f, false, fmt.Errorf("%w: devices have no kernel for the codes %s", pack.ErrUnsupported, spec.Alphabet)
+func (c *CodeMatrix) formOf() (f form, native bool) {
+	spec, known := c.Layout.Spec(), false
+	if f.digits, known = digitsOf[spec.Alphabet]; !known {
+		f.digits = digits{bits: 8, mul: 1}
 	}
-	f.digits = d
-	if f.rows = nativeRows(spec.Name, d.bits); f.rows != 0 {
+	if f.rows = nativeRows(spec.Name, f.bits); f.rows != 0 {
 		native = true
 	} else {
 		f.rows = 64
 	}
 	f.bytes = (c.Shape.K + 3) / 4 * f.lanes() * 4
 	f.size = (c.Shape.M + f.rows - 1) / f.rows * f.bytes
-	return f, native, nil
+	return f, native
 }
 
 // stored returns the bytes of a matrix in its form: those of the file, or a copy in another layout.
 func (c *CodeMatrix) stored() ([]byte, error) {
-	f, native, err := c.formOf()
-	if err != nil {
-		return nil, err
-	}
+	f, native := c.formOf()
 	if native {
 		return c.Data[:f.size], nil
 	}

@@ -252,13 +252,12 @@ func (p *plan) linear(a *arena, l *Linear) (s linearSlots, err error) {
 	w.widest, w.out = max(w.widest, l.In), max(w.out, l.Out)
 	w.words, w.most = max(w.words, quantizedWords(l.In)), max(w.most, p.scalesOf(l.In))
 	for i := range l.Matrices {
-		m, err := newMatrixSlots(a, &l.Matrices[i])
-		if err == nil && m.Codes != nil {
+		m := newMatrixSlots(a, &l.Matrices[i])
+		if m.Codes != nil {
 			s.codes = true
-			err = p.offsets(a, &s, &m)
-		}
-		if err != nil {
-			return s, fmt.Errorf("%q: %w", l.Matrices[i].Name, err)
+			if err := p.offsets(a, &s, &m); err != nil {
+				return s, fmt.Errorf("%q: %w", l.Matrices[i].Name, err)
+			}
 		}
 		s.matrices = append(s.matrices, m)
 	}
@@ -342,22 +341,20 @@ func (p *plan) scalesOf(columns int) int {
 	return (columns + g - 1) / g
 }
 
-func newMatrixSlots(a *arena, m *Matrix) (s matrixSlots, err error) {
+func newMatrixSlots(a *arena, m *Matrix) (s matrixSlots) {
 	s.Matrix = m
 	s.bias = array(a, m.Name+": bias", m.Bias)
 	if m.Codes == nil {
 		s.rowBytes = len(m.Data) / m.Rows
 		s.weights = a.holding(m.Name, len(m.Data), func() ([]byte, error) { return m.Data, nil })
 		s.scales = a.room(m.Name+": scales", 4, Steps)
-		return s, nil
+		return s
 	}
-	if s.form, _, err = m.Codes.formOf(); err != nil {
-		return s, err
-	}
+	s.form, _ = m.Codes.formOf()
 	s.rowBytes = s.form.bytes / s.form.rows
 	s.weights = a.holding(m.Name, s.form.size, m.Codes.stored)
 	s.scales = array(a, m.Name+": scales", m.Codes.Scales)
-	return s, nil
+	return s
 }
 
 // widest is the number of bytes of a row in the buffer that has the most of them: weights, scales or minima. A zero
