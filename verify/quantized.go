@@ -247,8 +247,8 @@ func (u *units) parameter(at int, x *extent) (float32, error) {
 	case err != nil:
 		return 0, broken("", "scale %d: %v", at, err)
 	case u.calibrated && fits[0].scale != 0:
-		return 0, broken("N37", "scale %d is zero, but the source has the weight %v there, for which calibration finds "+
-			"another", at, x.extreme())
+		return 0, broken("N37", "scale %d is zero, but the source has the weight %v there, for which calibration "+
+			"finds another", at, x.extreme())
 	case u.calibrated:
 		return u.def.chosen(scale), nil
 	}

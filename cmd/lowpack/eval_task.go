@@ -131,7 +131,8 @@ func openSubjects(c *cli.Context) (list []subject, err error) {
 	return list, nil
 }
 
-// tokenize returns the questions in the tokens of each model. No model is asked before all of them can read all endings.
+// tokenize returns the questions in the tokens of each model. No model is asked before all of them can read all
+// endings.
 func tokenize(c *cli.Context, subjects []subject, list []questions.Question, p *progress) (asked [][]eval.Tokens,
 	err error) {
 	for i := range subjects {

@@ -130,8 +130,8 @@ type digits struct {
 	ternary        bool
 }
 
-// digitsOf has the alphabets whose digits kernels read as layouts store them. The codes of others are bytes: kernels know
-// no planes and no tables.
+// digitsOf has the alphabets whose digits kernels read as layouts store them. The codes of others are bytes: kernels
+// know no planes and no tables.
 var digitsOf = map[string]digits{
 	"ternary": {bits: 2, mul: 1, ternary: true},
 	"int2":    {bits: 2, mul: 1, add: -2},
