@@ -40,6 +40,9 @@ var (
 	token = packed.Activation{Kind: packed.ActivationToken}
 )
 
+// quantizeWindows are what quantizeSome computes.
+var quantizeWindows = [][]int{{1, 5, 9, 200, 31, 77, 4, 18}, {1, 7, 7}, {1, 400, 3, 12, 88, 90, 17}}
+
 // quantizeSome quantizes the linear layers that have a rule.
 func quantizeSome(
 	t *testing.T, ctx context.Context, threads int, a packed.Activation, rules rules,
@@ -68,9 +71,8 @@ func quantizeSome(
 			}
 		}
 	}
-	windows := [][]int{{1, 5, 9, 200, 31, 77, 4, 18}, {1, 7, 7}, {1, 400, 3, 12, 88, 90, 17}}
 	var done, total atomic.Int64
-	o := calibrate.Options{Threads: threads, Windows: windows, Activation: a}
+	o := calibrate.Options{Threads: threads, Windows: quantizeWindows, Activation: a}
 	o.Progress = func(n, all int64) { done.Store(n); total.Store(all) }
 	err := calibrate.Quantize(ctx, f, weights, o)
 	want := int64(0)
@@ -109,6 +111,37 @@ func TestQuantize(t *testing.T) {
 	wide := packed.Activation{Kind: packed.ActivationToken16}
 	if other := run(2, wide, rules{before: "int4"}); reflect.DeepEqual(other[before], own[before]) {
 		t.Error("activations of 16 bits change nothing")
+	}
+}
+
+// TestWeighed: tokens count by their residual stream, where the codes are nearly those for vectors that are divided by
+// its size.
+func TestWeighed(t *testing.T) {
+	const name = "model.layers.1.mlp.down_proj.weight"
+	wide := packed.Activation{Kind: packed.ActivationToken16}
+	got, err := quantizeSome(t, context.Background(), 2, wide, rules{name: "int4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, _ := tinymodel.Open(t, tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
+		packed.Recipe{Quant: "none", Golden: "none"}))
+	s, err := f.Tensor(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := quantize.Job{Rule: "int4", DType: quantize.DType(s.DType), Shape: pack.Shape{M: s.Shape[0], K: s.Shape[1]},
+		Kind: quantize.PerGroup, Group: 64}
+	values := map[string][]float32{name: nil}
+	fedTo(t, f, map[string]quantize.Job{name: job}, inputs(t, f, quantizeWindows), values)
+	differ, k := 0, job.Shape.K
+	for i, c := range got[name].codes {
+		scale := got[name].scales[i/k*((k+63)/64)+i%k/64]
+		if values[name][i] != float32(c)*scale {
+			differ++
+		}
+	}
+	if differ > len(values[name])/4 { // 8 % do, for their rounded vectors; 65 % if all tokens count alike
+		t.Errorf("%d of %d codes differ from those for weighed vectors", differ, len(values[name]))
 	}
 }
 

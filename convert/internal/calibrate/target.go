@@ -7,12 +7,16 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
+// trust is the share of what earlier layers miss that a layer makes up for. They miss less in the text that their codes
+// were chosen for than in others: making up for all of it loses on those (docs/QUALITY.md).
+const trust = 0.5
+
 // target moves weights so that their products with the layer's actual inputs come closest to the products of the
-// original weights with the float model's inputs (N38): the layer compensates for errors of earlier layers, as far as a
-// linear map can.
+// original weights with inputs between those and the float model's (N38): the layer compensates for errors of earlier
+// layers, as far as a linear map can.
 type target struct {
 	*feedback
-	cross  *tensor.Matrix // [n][n]: C of grams; nil = weights stay where they are
+	cross  *tensor.Matrix // [n][n]: trust times C of grams; nil = weights stay where they are
 	pivots []float32      // 1 / L[i][i], i from the end of the order
 	lower  []float32      // [n][width]: L[i][j] / L[i][i], j < i
 }
@@ -22,7 +26,7 @@ func newTarget(f *feedback, l, c []float64) *target {
 	t := &target{feedback: f, pivots: make([]float32, f.n), lower: make([]float32, f.n*f.width)}
 	cross := make([]float32, len(c))
 	for i, v := range c {
-		cross[i] = float32(v)
+		cross[i] = float32(trust * v)
 	}
 	t.cross = tensor.Floats(f.n, f.n, cross)
 	for i := range f.n {

@@ -11,8 +11,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestTarget: moved weights reproduce the products of the original weights and exact inputs from inputs with correlated
-// errors, up to errors that are not linear, and any other move is worse.
+// TestTarget: moved weights reproduce the products of the original weights and inputs halfway to the exact ones from
+// inputs with correlated errors, up to errors that are not linear, and any other move is worse.
 func TestTarget(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 20))
 	const n, rows, count = 24, 3, 700
@@ -37,13 +37,14 @@ func TestTarget(t *testing.T) {
 	}
 	moved := slices.Clone(w)
 	newTarget(f, l, c).move(moved)
-	// Σ (w·exact − v·x)², plus the square of each move times the damping of the diagonal
+	// Σ (w·(x + trust·(exact − x)) − v·x)², plus the square of each move times the damping of the diagonal
 	cost := func(v []float32) (sum float64) {
 		for m := range rows {
 			for i := range count {
 				miss := 0.0
 				for k := range n {
-					miss += float64(w[m*n+k])*float64(exact[i*n+k]) - float64(v[m*n+k])*float64(x[i*n+k])
+					want := float64(x[i*n+k]) + trust*(float64(exact[i*n+k])-float64(x[i*n+k]))
+					miss += float64(w[m*n+k])*want - float64(v[m*n+k])*float64(x[i*n+k])
 				}
 				sum += miss * miss
 			}
