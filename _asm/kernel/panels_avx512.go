@@ -91,6 +91,8 @@ type vnni512 struct {
 	ops      []int          // operands
 	xs       []int          // activations
 	ys       []int          // scaled results of all tokens; none = they are in memory
+	kept     bool           // half of the rows at a time (panels_avx512_kept.go)
+	half     int            // 0 = rows 0 to 15
 	spread   int            // control of the shuffle for split = 4
 	tableReg int            // register of the table, in every 128-bit lane
 	partReg  int            // of lower parts of digits
@@ -145,6 +147,8 @@ func (g *vnni512) prefetch(unroll int) {
 	switch {
 	case g.room == readRoom:
 		g.prefetchNext()
+	case g.kept:
+		g.prefetchHalf(unroll)
 	case g.panels() > 1:
 		for at := 0; at < bytes; at += 4 * pace {
 			for i := range g.panels() {
@@ -182,6 +186,9 @@ func avx512File() *file {
 			funcs = append(funcs, name)
 		}
 		f.table(s.name, s.doc(), funcs)
+		if s.bits >= 4 && s.panels() == 1 && s.rows() == 32 {
+			f.kept512(s)
+		}
 	}
 	openPlanes512(f)
 	return f
@@ -238,6 +245,14 @@ func (g *vnni512) columns() {
 	if g.tokens == 1 {
 		unroll = max(unroll, 4/g.regs)
 	}
+	g.loops(unroll)
+	if g.split > 1 {
+		g.tail()
+	}
+}
+
+// loops emits a loop of some steps at a time, and one for the rest.
+func (g *vnni512) loops(unroll int) {
 	loop, rest, one, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("done")
 	g.p("SUBQ $%d, CX", unroll)
 	g.p("JLT %s", rest)
@@ -259,9 +274,6 @@ func (g *vnni512) columns() {
 	g.p("DECQ CX")
 	g.p("JNZ %s", one)
 	g.at(done)
-	if g.split > 1 {
-		g.tail()
-	}
 }
 
 func (g *vnni512) begin(name string) {
@@ -340,6 +352,11 @@ func (g *vnni512) allocate() {
 		g.free+n+tables < 32 {
 		g.ys = g.take(n)
 	}
+	g.allocateConstants()
+}
+
+// allocateConstants assigns registers to what weights are opened by, as many as are left.
+func (g *vnni512) allocateConstants() {
 	if g.lookup {
 		g.tableReg = g.take(1)[0]
 		g.p("VBROADCASTI32X4 (Tile_Table)(AX), Z%d", g.tableReg)
@@ -385,6 +402,10 @@ func (g *vnni512) constant(c string) (operand, suffix string) {
 
 // step emits the loop body at unroll index u.
 func (g *vnni512) step(u, copy int, masked bool) {
+	if g.kept {
+		g.keptStep(u)
+		return
+	}
 	xoff := u * 4 * g.split
 	if g.tokens > near && u == 0 {
 		g.p("LEAQ (SI)(R10*2), R11")

@@ -32,6 +32,26 @@ func planes512(g *vnni512, d []int, at string, masked bool) {
 	g.p("VPANDD%s %s, Z%d, Z%d", suffix, both, upper, upper)
 }
 
+// planesHalf512 is planes512 for half of the rows; without whole, a field of bytes of two digits.
+func planesHalf512(g *vnni512, d int, at string) {
+	g.plane(g.planes.low, at, g.partReg)
+	g.plane(g.planes.high, displaced(at, g.planes.upper()), d)
+	mask := byte(1<<g.planes.bits() - 1)
+	switch {
+	case !g.whole:
+		joinPair(g.file, g.planes, g.partReg, d, g.constant)
+		mask <<= 4 * g.half
+	case g.half == 0:
+		g.p("VPSLLW $4, Z%d, Z%d", d, d)
+		chooseLower(g.file, g.planes, g.partReg, d, g.constant)
+	default:
+		g.p("VPSRLW $4, Z%d, Z%d", g.partReg, g.partReg)
+		chooseLower(g.file, g.planes, g.partReg, d, g.constant)
+	}
+	c, suffix := g.constant(bytesOf(mask))
+	g.p("VPANDD%s %s, Z%d, Z%d", suffix, c, d, d)
+}
+
 // plane loads a plane of the given width. A rotation of its lanes would save a shift of the upper parts, but on Zen 4
 // rotations use the ports of products.
 func (g *vnni512) plane(width int, at string, z int) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/fma"
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 	"github.com/lowpack/lowpack/internal/testkit/fence"
 	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/pack"
@@ -130,15 +131,21 @@ func TestScaled(t *testing.T) {
 	}
 }
 
-// TestScaledTokens: batches are tiles whose results stay in registers, but for few tokens, which share what memory
-// delivers.
+// TestScaledTokens: batches are tiles whose results stay in registers. Without functions for that, few tokens share what
+// memory delivers.
 func TestScaledTokens(t *testing.T) {
 	const four, eight = 4 * 32 / 2, 4 * 32 // bytes of four columns of a panel
-	for _, c := range []struct{ bytes, tokens, want int }{
-		{four, 1, 1}, {four, 8, 8}, {four, 9, 6}, {four, 128, 6},
-		{eight, 8, 8}, {eight, 11, 11}, {eight, 12, 8}, {eight, 16, 8}, {eight, 17, 6}, {eight, 128, 6},
+	kept := make([]func(*asm.Tile), 10)
+	for _, c := range []struct {
+		bytes, tokens int
+		kept          []func(*asm.Tile)
+		want          int
+	}{
+		{four, 1, nil, 1}, {four, 8, nil, 8}, {four, 9, nil, 6}, {four, 128, nil, 6},
+		{eight, 8, nil, 8}, {eight, 11, nil, 11}, {eight, 12, nil, 8}, {eight, 16, nil, 8}, {eight, 17, nil, 6},
+		{eight, 128, nil, 6}, {four, 8, kept, 10}, {eight, 128, kept, 10},
 	} {
-		p := &tiled{family: family{columns: 4}, bytes: c.bytes, w: &Weights{rows: 32}}
+		p := &tiled{family: family{columns: 4, kept: c.kept}, bytes: c.bytes, w: &Weights{rows: 32}}
 		if got := p.scaledTokens(c.tokens); got != c.want {
 			t.Errorf("%d bytes, %d tokens: tiles of %d, want %d", c.bytes, c.tokens, got, c.want)
 		}

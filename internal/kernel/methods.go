@@ -181,30 +181,38 @@ const scaledMax = 1 << 16
 func maskedAVX512(columns, lanes int, list, pairs, fours []func(*asm.Tile)) method {
 	f := family{funcs: list, columns: columns, groupwise: true, halves: true, begins: true, lanes: lanes, pairs: pairs,
 		fours: fours}
-	return tiledMethod("fields cut out by masks, 512-bit dot products", columns, f, digitsOf).upTo(scaledMax)
+	return tiledMethod(masked, columns, f, digitsOf).upTo(scaledMax)
+}
+
+const masked = "fields cut out by masks, 512-bit dot products"
+
+// int4AVX512 is maskedAVX512 for 32-row panels of int4, with functions that keep results.
+func int4AVX512(list, kept, pairs []func(*asm.Tile)) method {
+	return tiledMethod(masked, 4, bytes512(list, kept, pairs), digitsOf).upTo(scaledMax)
 }
 
 // int8AVX512 multiplies int8.
-func int8AVX512(list, pairs []func(*asm.Tile)) method {
-	return tiledMethod("512-bit dot products", 4, bytes512(list, pairs), digitsOf)
+func int8AVX512(list, kept, pairs []func(*asm.Tile)) method {
+	return tiledMethod("512-bit dot products", 4, bytes512(list, kept, pairs), digitsOf)
 }
 
 // lookupAVX512 looks up fields of four bits.
-func lookupAVX512(list, pairs []func(*asm.Tile)) method {
-	return tiledMethod("codes looked up by a byte shuffle, 512-bit dot products", 4, bytes512(list, pairs),
+func lookupAVX512(list, kept, pairs []func(*asm.Tile)) method {
+	return tiledMethod("codes looked up by a byte shuffle, 512-bit dot products", 4, bytes512(list, kept, pairs),
 		func(alphabet string) operands { return unsignedLookup(stored[alphabet], 4) })
 }
 
 // planesAVX512 joins the parts of digits in two planes.
-func planesAVX512(list, pairs []func(*asm.Tile), open func(dst, src *byte, fours int)) method {
-	return tiledMethod("parts of digits joined, 512-bit dot products", 4, bytes512(list, pairs), digitsOf).
-		opening(open, bytes512(asm.Int8Rows32AVX512, asm.Int8Pairs32AVX512),
+func planesAVX512(list, kept, pairs []func(*asm.Tile), open func(dst, src *byte, fours int)) method {
+	return tiledMethod("parts of digits joined, 512-bit dot products", 4, bytes512(list, kept, pairs), digitsOf).
+		opening(open, bytes512(asm.Int8Rows32AVX512, asm.Int8Rows32KeptAVX512, asm.Int8Pairs32AVX512),
 			digits[pack.Int8.Name])
 }
 
-// bytes512 is the family of functions on 512-bit registers that make whole bytes of weights.
-func bytes512(list, pairs []func(*asm.Tile)) family {
-	return family{funcs: list, columns: 4, groupwise: true, halves: true, begins: true, lanes: 16, pairs: pairs}
+// bytes512 is the family of functions on 512-bit registers with four columns per step.
+func bytes512(list, kept, pairs []func(*asm.Tile)) family {
+	return family{funcs: list, columns: 4, groupwise: true, halves: true, begins: true, lanes: 16, pairs: pairs,
+		kept: kept}
 }
 
 // base3AVX512 is for five trits in a byte.

@@ -18,9 +18,10 @@ const (
 	tableBytes  = 8 // of what a kernel reads in place of an activation
 )
 
-// Tokens of a tile whose sums are scaled. Tiles of up to keptTokens keep their results in registers. Larger ones add
-// every group to results in memory, and those of more than setTokens push each other's results out of the L1 cache:
-// models have rows of results that lie a power of two apart, so that all of them go to one set.
+// Tokens of a tile whose sums are scaled. Tiles of up to keptTokens keep their results in registers, and larger ones do
+// where a family has functions that take half of the rows at a time. Others add every group to results in memory, and
+// those of more than setTokens push each other's results out of the L1 cache: models have rows of results that lie a
+// power of two apart, so that all of them go to one set.
 const (
 	keptTokens = 6
 	setTokens  = 8
@@ -72,6 +73,9 @@ type family struct {
 
 	// Functions that take two panels and four columns at a time, by tokens − 1; nil where there are none.
 	pairs []func(*asm.Tile)
+	// Functions for more than keptTokens tokens that keep scaled results in registers, by tokens − 1; nil where there
+	// are none.
+	kept []func(*asm.Tile)
 	// The function that takes four panels and one token at a time, with the steps of funcs; nil where there is none.
 	fours []func(*asm.Tile)
 }
@@ -147,16 +151,27 @@ func (p *tiled) mul(c call) {
 }
 
 // scaledTokens is the maximum number of tokens of a tile, of n, whose sums are scaled. The first tile waits for memory,
-// so it takes all of a few tokens, or half of some more where weights have more than four bits.
+// so it takes as many as have registers; without functions for that all of a few tokens, or half of some more where
+// weights have more than four bits.
 func (p *tiled) scaledTokens(n int) int {
 	wide := 2*p.bytes > p.columns*p.w.rows
 	switch {
+	case p.kept != nil:
+		return len(p.kept)
 	case n > 2*setTokens || n > setTokens && !wide:
 		return keptTokens
 	case n >= 2*keptTokens:
 		return setTokens
 	}
 	return n
+}
+
+// function returns the function for a tile of so many tokens.
+func (f *family) function(tokens int, scaled bool) func(*asm.Tile) {
+	if scaled && tokens > keptTokens && tokens <= len(f.kept) {
+		return f.kept[tokens-1]
+	}
+	return f.funcs[tokens-1]
 }
 
 // scales reports whether the family takes all groups in one call.
@@ -305,7 +320,7 @@ func (p *tiled) run(t asm.Tile, tokens, columns int, b buffers, cached bool) {
 		call.W, call.Y = &b.w[part*p.partBytes], &b.y[part*p.partRows]
 		call.Scales, call.Zeros = b.from(part * p.partRows).pointers()
 		call.PrefetchAt = t.PanelBytes + part*(ceilDiv(columns, p.columns)*p.bytes/p.parts-p.partBytes)
-		invoke(p.funcs[tokens-1], &call)
+		invoke(p.function(tokens, t.Scaled == 1), &call)
 	}
 }
 

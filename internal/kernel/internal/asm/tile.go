@@ -49,6 +49,7 @@ type Tile struct {
 	PanelUnit   int   // first scale of the panel; what kernels count with, as are those that follow
 	Unit        int   // scale of the first row of the group
 	UnitLeft    int   // groups until the next one
+	GroupSteps  int   // of the group
 
 	// For kernels that unpack weights once for many tokens: one panel, or pair of panels, and one group.
 	Room      *byte  // where the operands of the first tokens are stored

@@ -28,11 +28,17 @@ var TernaryRows64AVX512 []func(*Tile)
 
 var Fields4Rows32AVX512 []func(*Tile)
 
+var Fields4Rows32KeptAVX512 []func(*Tile)
+
 var Fields4Rows64AVX512 []func(*Tile)
 
 var Lookup4Rows32AVX512 []func(*Tile)
 
+var Lookup4Rows32KeptAVX512 []func(*Tile)
+
 var Int8Rows32AVX512 []func(*Tile)
+
+var Int8Rows32KeptAVX512 []func(*Tile)
 
 var Lookup4Rows64AVX512 []func(*Tile)
 
@@ -40,9 +46,15 @@ var Int8Rows64AVX512 []func(*Tile)
 
 var Planes3Rows32AVX512 []func(*Tile)
 
+var Planes3Rows32KeptAVX512 []func(*Tile)
+
 var Planes5Rows32AVX512 []func(*Tile)
 
+var Planes5Rows32KeptAVX512 []func(*Tile)
+
 var Planes6Rows32AVX512 []func(*Tile)
+
+var Planes6Rows32KeptAVX512 []func(*Tile)
 
 var Fields2Fours32AVX512 []func(*Tile)
 

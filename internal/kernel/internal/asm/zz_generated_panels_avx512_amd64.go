@@ -194,6 +194,21 @@ func fields4Rows32AVX512x12(t *Tile)
 var Fields4Rows32AVX512 = []func(*Tile){fields4Rows32AVX512x1, fields4Rows32AVX512x2, fields4Rows32AVX512x3, fields4Rows32AVX512x4, fields4Rows32AVX512x5, fields4Rows32AVX512x6, fields4Rows32AVX512x7, fields4Rows32AVX512x8, fields4Rows32AVX512x9, fields4Rows32AVX512x10, fields4Rows32AVX512x11, fields4Rows32AVX512x12}
 
 //go:noescape
+func fields4Rows32KeptAVX512x7(t *Tile)
+
+//go:noescape
+func fields4Rows32KeptAVX512x8(t *Tile)
+
+//go:noescape
+func fields4Rows32KeptAVX512x9(t *Tile)
+
+//go:noescape
+func fields4Rows32KeptAVX512x10(t *Tile)
+
+// Fields4Rows32KeptAVX512 multiply 32-row panels of 4-bit fields, 7 to 10 tokens at once, whose scaled results stay in registers.
+var Fields4Rows32KeptAVX512 = []func(*Tile){nil, nil, nil, nil, nil, nil, fields4Rows32KeptAVX512x7, fields4Rows32KeptAVX512x8, fields4Rows32KeptAVX512x9, fields4Rows32KeptAVX512x10}
+
+//go:noescape
 func fields4Rows64AVX512x1(t *Tile)
 
 //go:noescape
@@ -254,6 +269,18 @@ func lookup4Rows32AVX512x12(t *Tile)
 var Lookup4Rows32AVX512 = []func(*Tile){lookup4Rows32AVX512x1, lookup4Rows32AVX512x2, lookup4Rows32AVX512x3, lookup4Rows32AVX512x4, lookup4Rows32AVX512x5, lookup4Rows32AVX512x6, lookup4Rows32AVX512x7, lookup4Rows32AVX512x8, lookup4Rows32AVX512x9, lookup4Rows32AVX512x10, lookup4Rows32AVX512x11, lookup4Rows32AVX512x12}
 
 //go:noescape
+func lookup4Rows32KeptAVX512x7(t *Tile)
+
+//go:noescape
+func lookup4Rows32KeptAVX512x8(t *Tile)
+
+//go:noescape
+func lookup4Rows32KeptAVX512x9(t *Tile)
+
+// Lookup4Rows32KeptAVX512 multiply 32-row panels of 4-bit fields that are looked up, 7 to 9 tokens at once, whose scaled results stay in registers.
+var Lookup4Rows32KeptAVX512 = []func(*Tile){nil, nil, nil, nil, nil, nil, lookup4Rows32KeptAVX512x7, lookup4Rows32KeptAVX512x8, lookup4Rows32KeptAVX512x9}
+
+//go:noescape
 func int8Rows32AVX512x1(t *Tile)
 
 //go:noescape
@@ -291,6 +318,21 @@ func int8Rows32AVX512x12(t *Tile)
 
 // Int8Rows32AVX512 multiply 32-row panels of int8, 1 to 12 tokens at once.
 var Int8Rows32AVX512 = []func(*Tile){int8Rows32AVX512x1, int8Rows32AVX512x2, int8Rows32AVX512x3, int8Rows32AVX512x4, int8Rows32AVX512x5, int8Rows32AVX512x6, int8Rows32AVX512x7, int8Rows32AVX512x8, int8Rows32AVX512x9, int8Rows32AVX512x10, int8Rows32AVX512x11, int8Rows32AVX512x12}
+
+//go:noescape
+func int8Rows32KeptAVX512x7(t *Tile)
+
+//go:noescape
+func int8Rows32KeptAVX512x8(t *Tile)
+
+//go:noescape
+func int8Rows32KeptAVX512x9(t *Tile)
+
+//go:noescape
+func int8Rows32KeptAVX512x10(t *Tile)
+
+// Int8Rows32KeptAVX512 multiply 32-row panels of int8, 7 to 10 tokens at once, whose scaled results stay in registers.
+var Int8Rows32KeptAVX512 = []func(*Tile){nil, nil, nil, nil, nil, nil, int8Rows32KeptAVX512x7, int8Rows32KeptAVX512x8, int8Rows32KeptAVX512x9, int8Rows32KeptAVX512x10}
 
 //go:noescape
 func lookup4Rows64AVX512x1(t *Tile)
@@ -374,6 +416,18 @@ func planes3Rows32AVX512x12(t *Tile)
 var Planes3Rows32AVX512 = []func(*Tile){planes3Rows32AVX512x1, planes3Rows32AVX512x2, planes3Rows32AVX512x3, planes3Rows32AVX512x4, planes3Rows32AVX512x5, planes3Rows32AVX512x6, planes3Rows32AVX512x7, planes3Rows32AVX512x8, planes3Rows32AVX512x9, planes3Rows32AVX512x10, planes3Rows32AVX512x11, planes3Rows32AVX512x12}
 
 //go:noescape
+func planes3Rows32KeptAVX512x7(t *Tile)
+
+//go:noescape
+func planes3Rows32KeptAVX512x8(t *Tile)
+
+//go:noescape
+func planes3Rows32KeptAVX512x9(t *Tile)
+
+// Planes3Rows32KeptAVX512 multiply 32-row panels of digits of 3 bits in planes of 2 and 1, 7 to 9 tokens at once, whose scaled results stay in registers.
+var Planes3Rows32KeptAVX512 = []func(*Tile){nil, nil, nil, nil, nil, nil, planes3Rows32KeptAVX512x7, planes3Rows32KeptAVX512x8, planes3Rows32KeptAVX512x9}
+
+//go:noescape
 func planes5Rows32AVX512x1(t *Tile)
 
 //go:noescape
@@ -413,6 +467,18 @@ func planes5Rows32AVX512x12(t *Tile)
 var Planes5Rows32AVX512 = []func(*Tile){planes5Rows32AVX512x1, planes5Rows32AVX512x2, planes5Rows32AVX512x3, planes5Rows32AVX512x4, planes5Rows32AVX512x5, planes5Rows32AVX512x6, planes5Rows32AVX512x7, planes5Rows32AVX512x8, planes5Rows32AVX512x9, planes5Rows32AVX512x10, planes5Rows32AVX512x11, planes5Rows32AVX512x12}
 
 //go:noescape
+func planes5Rows32KeptAVX512x7(t *Tile)
+
+//go:noescape
+func planes5Rows32KeptAVX512x8(t *Tile)
+
+//go:noescape
+func planes5Rows32KeptAVX512x9(t *Tile)
+
+// Planes5Rows32KeptAVX512 multiply 32-row panels of digits of 5 bits in planes of 4 and 1, 7 to 9 tokens at once, whose scaled results stay in registers.
+var Planes5Rows32KeptAVX512 = []func(*Tile){nil, nil, nil, nil, nil, nil, planes5Rows32KeptAVX512x7, planes5Rows32KeptAVX512x8, planes5Rows32KeptAVX512x9}
+
+//go:noescape
 func planes6Rows32AVX512x1(t *Tile)
 
 //go:noescape
@@ -450,6 +516,18 @@ func planes6Rows32AVX512x12(t *Tile)
 
 // Planes6Rows32AVX512 multiply 32-row panels of digits of 6 bits in planes of 4 and 2, 1 to 12 tokens at once.
 var Planes6Rows32AVX512 = []func(*Tile){planes6Rows32AVX512x1, planes6Rows32AVX512x2, planes6Rows32AVX512x3, planes6Rows32AVX512x4, planes6Rows32AVX512x5, planes6Rows32AVX512x6, planes6Rows32AVX512x7, planes6Rows32AVX512x8, planes6Rows32AVX512x9, planes6Rows32AVX512x10, planes6Rows32AVX512x11, planes6Rows32AVX512x12}
+
+//go:noescape
+func planes6Rows32KeptAVX512x7(t *Tile)
+
+//go:noescape
+func planes6Rows32KeptAVX512x8(t *Tile)
+
+//go:noescape
+func planes6Rows32KeptAVX512x9(t *Tile)
+
+// Planes6Rows32KeptAVX512 multiply 32-row panels of digits of 6 bits in planes of 4 and 2, 7 to 9 tokens at once, whose scaled results stay in registers.
+var Planes6Rows32KeptAVX512 = []func(*Tile){nil, nil, nil, nil, nil, nil, planes6Rows32KeptAVX512x7, planes6Rows32KeptAVX512x8, planes6Rows32KeptAVX512x9}
 
 //go:noescape
 func fields2Fours32AVX512x1(t *Tile)
