@@ -100,8 +100,12 @@ func (s *Sampler) Next(logits []float32) int {
 // ArgMax is the first token in the order of N21.
 func ArgMax(logits []float32) int {
 	best := 0
-	for i, z := range logits {
-		if z > logits[best] {
+	for i := 0; i < len(logits); i++ {
+		top := logits[best]
+		for i+3 < len(logits) && logits[i] <= top && logits[i+1] <= top && logits[i+2] <= top && logits[i+3] <= top {
+			i += 4 // almost all tokens
+		}
+		if i < len(logits) && logits[i] > top {
 			best = i
 		}
 	}

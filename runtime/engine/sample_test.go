@@ -114,6 +114,22 @@ func splitMix64(x *uint64) uint64 {
 	return z ^ z>>31
 }
 
+// TestArgMax: wherever the largest logit is, and the first of equal ones is.
+func TestArgMax(t *testing.T) {
+	r := rand.New(rand.NewPCG(71, 72))
+	for n := 1; n < 40; n++ {
+		for range 50 {
+			logits := make([]float32, n)
+			for i := range logits {
+				logits[i] = float32(r.IntN(n+2) - n)
+			}
+			if got, want := ArgMax(logits), argmax(logits); got != want {
+				t.Fatalf("%v: %d, want %d", logits, got, want)
+			}
+		}
+	}
+}
+
 // TestRandomNumbers compares the generator with the first numbers that its authors' program gives for seed 1234567.
 func TestRandomNumbers(t *testing.T) {
 	s := Sampler{state: 1234567}
