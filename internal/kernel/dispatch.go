@@ -98,8 +98,9 @@ func avx512Table(isa ISA) []row {
 		{"vnni4i", int2s, maskedAVX512(8, 8, asm.Fields2Rows32AVX512, asm.Fields2PairsAVX512, asm.Fields2Fours32AVX512).
 			densely(asm.Fields2PairsFirstAVX512, asm.Fields2PairsDenseAVX512).tiled(fields32AMX, fields2Tiles(1))},
 		{"vnni4i", int1, maskedAVX512(16, 4, asm.Fields1Rows32AVX512, nil, nil)},
-		{"vnni4i", int4, int4AVX512(asm.Fields4Rows32AVX512, asm.Fields4Rows32KeptAVX512, asm.Fields4Pairs32AVX512).
-			tiled(fields64AMX, fields4Tiles(1))},
+		{"vnni4i", int4,
+			int4AVX512(asm.Fields4Rows32AVX512, asm.Fields4Rows32KeptAVX512, asm.Fields4Pairs32AVX512).
+				tiled(fields64AMX, fields4Tiles(1))},
 		{"vnni4i-64", ternary,
 			maskedAVX512(4, 16, asm.TernaryRows64AVX512, asm.TernaryPairs64AVX512, asm.TernaryFours64AVX512).
 				densely(asm.TernaryRows64FirstAVX512, asm.Fields2Rows64DenseAVX512).
@@ -111,18 +112,28 @@ func avx512Table(isa ISA) []row {
 		{"vnni4i-64", int1, maskedAVX512(8, 8, asm.Fields1Rows64AVX512, nil, nil)},
 		{"vnni4i-64", int4, maskedAVX512(4, 32, asm.Fields4Rows64AVX512, asm.Fields4Pairs64AVX512, nil).
 			tiled(fields128AMX, fields4Tiles(2))},
-		{"vnni4i", tables4, lookupAVX512(asm.Lookup4Rows32AVX512, asm.Lookup4Rows32KeptAVX512, asm.Lookup4Pairs32AVX512).
-			tiled(fields64AMX, fields4Tiles(1))},
+		{"vnni4i", tables4,
+			lookupAVX512(asm.Lookup4Rows32AVX512, asm.Lookup4Rows32KeptAVX512, asm.Lookup4Pairs32AVX512).
+				tiled(fields64AMX, fields4Tiles(1))},
 		{"vnni4i-64", tables4, lookupAVX512(asm.Lookup4Rows64AVX512, nil, asm.Lookup4Pairs64AVX512).
 			tiled(fields128AMX, fields4Tiles(2))},
-		{"vnni4p", int3, planesAVX512(asm.Planes3Rows32AVX512, asm.Planes3Rows32KeptAVX512, asm.Planes3Pairs32AVX512, asm.OpenPlanes3AVX512).
-			upTo(scaledMax).tiled(planes3AMX, planeTiles)},
-		{"vnni4p", int5, planesAVX512(asm.Planes5Rows32AVX512, asm.Planes5Rows32KeptAVX512, asm.Planes5Pairs32AVX512, asm.OpenPlanes5AVX512).
-			tiled(planes5AMX, planeTiles)},
-		{"vnni4p", int6, planesAVX512(asm.Planes6Rows32AVX512, asm.Planes6Rows32KeptAVX512, asm.Planes6Pairs32AVX512, asm.OpenPlanes6AVX512).
-			tiled(planes6AMX, planeTiles)},
-		{"vnni4", int8s, int8AVX512(asm.Int8Rows32AVX512, asm.Int8Rows32KeptAVX512, asm.Int8Pairs32AVX512).tiled(bytes128AMX, byteTiles(1))},
-		{"vnni4-64", int8s, int8AVX512(asm.Int8Rows64AVX512, nil, asm.Int8Pairs64AVX512).tiled(bytes256AMX, byteTiles(2))},
+		{"vnni4p", int3,
+			planesAVX512(asm.Planes3Rows32AVX512, asm.Planes3Rows32KeptAVX512, asm.Planes3Pairs32AVX512,
+				asm.OpenPlanes3AVX512).
+				upTo(scaledMax).tiled(planes3AMX, planeTiles)},
+		{"vnni4p", int5,
+			planesAVX512(asm.Planes5Rows32AVX512, asm.Planes5Rows32KeptAVX512, asm.Planes5Pairs32AVX512,
+				asm.OpenPlanes5AVX512).
+				tiled(planes5AMX, planeTiles)},
+		{"vnni4p", int6,
+			planesAVX512(asm.Planes6Rows32AVX512, asm.Planes6Rows32KeptAVX512, asm.Planes6Pairs32AVX512,
+				asm.OpenPlanes6AVX512).
+				tiled(planes6AMX, planeTiles)},
+		{"vnni4", int8s,
+			int8AVX512(asm.Int8Rows32AVX512, asm.Int8Rows32KeptAVX512, asm.Int8Pairs32AVX512).
+				tiled(bytes128AMX, byteTiles(1))},
+		{"vnni4-64", int8s, int8AVX512(asm.Int8Rows64AVX512, nil, asm.Int8Pairs64AVX512).
+			tiled(bytes256AMX, byteTiles(2))},
 		{"vnni4t", ternary, base3AVX512(asm.Base3AVX512).tiled(base3AMX, base3Tiles)},
 		{"i2s", ternary, rowMajorAVX512(isa, asm.RowMajorAVX512)},
 		{"*", nil, repacked(isa)},

@@ -131,8 +131,8 @@ func TestScaled(t *testing.T) {
 	}
 }
 
-// TestScaledTokens: batches are tiles whose results stay in registers. Without functions for that, few tokens share what
-// memory delivers.
+// TestScaledTokens: batches are tiles whose results stay in registers. Without functions for that, few tokens share
+// what memory delivers.
 func TestScaledTokens(t *testing.T) {
 	const four, eight = 4 * 32 / 2, 4 * 32 // bytes of four columns of a panel
 	kept := make([]func(*asm.Tile), 10)
