@@ -45,7 +45,7 @@ func TestLostDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{"convert x -o y", "inspect x", "layouts vnni4i --svg z", "run x -p y",
+	for _, args := range []string{"convert x -o y", "inspect x", "layouts vnni4i --svg z.svg", "run x -p y",
 		"synth --like bitnet-2b4t --mini -o z"} {
 		cmd := exec.Command("sh", "-c", `mkdir gone && cd gone && rm -r ../gone && exec "$0" `+args, exe)
 		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "LOWPACK_MAIN=1")

@@ -71,8 +71,8 @@ type Options struct {
 	// when a device has failed.
 	Notice func(line string)
 
-	// Observe, if set, is called with the input of linear layers, the output head included. It must not retain it. It
-	// may change the vectors, and return replacement weights, row-major, one per name, which the pass then uses; nil =
+	// Observe, if set, is called with the input of linear layers, the output head included. It must not retain its
+	// slices. It may change the vectors, and return replacement weights, row-major, one per name, which the pass then uses; nil =
 	// the weights of the file. Only float layers have such vectors.
 	Observe func(in Input) (others [][]float32)
 }
@@ -82,8 +82,9 @@ type Input struct {
 	Weights []string  // their names
 	Vectors []float32 // of Size elements each, one after another in token order
 	Size    int
-	// Stream is the residual stream of these tokens, as it is then, if what the weights make of a token goes to its
-	// stream alone, be it by way of other layers; nil = other tokens see it too, as they do keys and values.
+	// Stream is the residual stream of these tokens when the layer reads its input, for the output projections of
+	// attention and recurrent layers, and gate, up and down: their outputs reach only the stream of their own token.
+	// nil = another layer (keys and values are read by other tokens), or an expert that some tokens have not chosen.
 	Stream []float32
 }
 

@@ -310,7 +310,7 @@ func (e *Engine) attend(layer int, b *block, n int) *projection {
 		p.outputs = outputGate{p.split}
 		distribute(e.pool, n, 1, &p.outputs)
 	}
-	e.input(n, prepareTask{projection: &b.o, src: o, stride: b.o.in, norm: &b.attnSubNorm, alone: true})
+	e.input(n, prepareTask{projection: &b.o, src: o, stride: b.o.in, norm: &b.attnSubNorm, own: true})
 	if !p.blame(layer, "attention") {
 		return nil
 	}
@@ -328,13 +328,13 @@ func (e *Engine) feedForward(layer, n int) bool {
 		return p.blame(layer, "feed-forward")
 	}
 	e.input(n, prepareTask{projection: &b.gateUp, src: p.h, stride: e.desc.Hidden, norm: &b.ffnNorm,
-		alone: true})
+		own: true})
 	if e.desc.Parallel { // the MLP has read the residual stream
 		e.addResidual(p.branch, n, &b.attnPostNorm)
 	}
 	e.multiply(&b.gateUp, n, p.y, nil)
 	e.input(n, prepareTask{projection: &b.down, src: p.y, stride: b.gateUp.out, gated: true, norm: &b.ffnSubNorm,
-		gate: b.act, sparse: b.sparse, quantile: b.quantile, alone: true})
+		gate: b.act, sparse: b.sparse, quantile: b.quantile, own: true})
 	if !p.blame(layer, "feed-forward") {
 		return false
 	}

@@ -19,7 +19,7 @@ type prepareTask struct {
 	gate       tensor.Gate // nil = that of the model
 	factors    []float32   // of the tokens given by rows, apart by so many; nil = 1
 	apart      int
-	alone      bool // what the projection makes of a token goes to the residual stream of that alone
+	own        bool    // outputs reach only the residual stream of their own token
 	sparse     bool    // gates are cut to zero below
 	quantile   float32 // this one of the normal distribution (N71)
 
@@ -43,7 +43,7 @@ func (e *Engine) input(n int, k prepareTask) {
 	e.ready(&p.prepare, n, p.x, p.sums, p.moved, p.quant)
 	distribute(e.pool, n, e.prepared(n), &p.prepare)
 	var stream []float32
-	if k.alone {
+	if k.own {
 		stream = p.h[:n*e.desc.Hidden]
 	}
 	p.others = e.observe(k.projection, p.x[:n*k.projection.in], stream)

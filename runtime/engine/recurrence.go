@@ -140,7 +140,7 @@ func (e *Engine) recur(layer int, b *block, n int) *projection {
 	e.input(n, prepareTask{projection: &r.in, src: p.h, stride: d.Hidden, norm: &b.attnNorm})
 	e.multiply(&r.in, n, p.y, nil)
 	mixed, stride := e.mixPositions(layer, r, n)
-	e.input(n, prepareTask{projection: &r.out, src: mixed, stride: stride, alone: true})
+	e.input(n, prepareTask{projection: &r.out, src: mixed, stride: stride, own: true})
 	if !p.blame(layer, "recurrence") {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/lowpack/lowpack/convert/quantize"
 )
 
-// Importance is what tokens count.
+// Importance has the weights of tokens.
 var Importance = importance
 
 // Fed returns the values of the codes that error feedback chooses for weights which multiply vectors x.

@@ -114,8 +114,7 @@ func TestQuantize(t *testing.T) {
 	}
 }
 
-// TestWeighed: tokens count by their residual stream, where the codes are nearly those for vectors that are divided by
-// its size.
+// TestWeighed: the codes are nearly those for vectors that are divided by the size of the residual stream.
 func TestWeighed(t *testing.T) {
 	const name = "model.layers.1.mlp.down_proj.weight"
 	wide := packed.Activation{Kind: packed.ActivationToken16}

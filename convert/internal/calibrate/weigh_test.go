@@ -3,6 +3,8 @@ package calibrate_test
 import (
 	"context"
 	"math"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,17 +56,56 @@ func TestStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
+	forward(t, e, window)
+	if want := 4*d.Layers + 1; len(seen) != want {
+		t.Errorf("%d inputs, want %d: %q", len(seen), want, seen)
+	}
+}
+
+// TestStreamsOfFamilies: the layers whose outputs reach only their own token have streams, of all tokens, in models with
+// recurrent layers, shared experts, an MLP beside experts, and attention and MLP that read the same stream.
+func TestStreamsOfFamilies(t *testing.T) {
+	own := regexp.MustCompile(
+		`(self_attn\.(o_proj|dense)|mixer\.out_proj|mlp\.(shared_expert\.)?(gate_proj|down_proj|fc1|fc2))\.weight$`)
+	for _, like := range []string{"mamba-codestral-7b", "qwen1.5-moe-a2.7b", "gemma-4-26b-a4b", "phi-2"} {
+		t.Run(like, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "model")
+			tinymodel.Miniature(t, like, dir)
+			f, d := tinymodel.Open(t, tinymodel.Converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"}))
+			window, seen := []int{1, 5, 9, 200, 31}, 0
+			e, err := engine.New(f, engine.Options{Threads: 2, Observe: func(in engine.Input) [][]float32 {
+				name, want := in.Weights[0], 0
+				if own.MatchString(name) && !strings.Contains(name, ".experts.") {
+					want = len(window) * d.Hidden
+					seen++
+				}
+				if len(in.Stream) != want && !strings.Contains(name, ".experts.") { // these see some tokens, or all
+					t.Errorf("%s: a stream of %d elements, want %d", name, len(in.Stream), want)
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			if forward(t, e, window); seen < d.Layers {
+				t.Errorf("%d streams in %d layers", seen, d.Layers)
+			}
+		})
+	}
+}
+
+// forward computes a window.
+func forward(t *testing.T, e *engine.Engine, window []int) {
+	t.Helper()
 	s, err := e.NewSequence()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	chunk := engine.Chunk{Seq: s, Tokens: window, Logits: make([]float32, len(window)*d.Vocab)}
+	chunk := engine.Chunk{Seq: s, Tokens: window, Logits: make([]float32, len(window)*e.Description().Vocab)}
 	if err := e.Forward(context.Background(), []engine.Chunk{chunk}); err != nil {
 		t.Fatal(err)
-	}
-	if want := 4*d.Layers + 1; len(seen) != want {
-		t.Errorf("%d inputs, want %d: %q", len(seen), want, seen)
 	}
 }
 
@@ -85,7 +126,7 @@ func checkNormed(t *testing.T, f *packed.File, norm string, in engine.Input, fac
 	}
 }
 
-// TestImportance: the factor is 1 / the root mean square of the stream, and 1 where that is no finite number above 0.
+// TestImportance: the weight of a token is 1 / the root mean square of the stream, and 1 where that is no finite number above 0.
 func TestImportance(t *testing.T) {
 	for _, c := range []struct {
 		stream []float32
