@@ -54,6 +54,7 @@ var noteKinds = map[string]string{
 	"head %s, the only one for auto here":                           "the only one",
 	"layout %s, the default on every machine":                       "",
 	"layout %s cannot have the codes of":                            "a rule of a recipe",
+	"--layout auto had nothing to measure":                          "no linear layer is packed",
 	// Of the other commands.
 	"not covered, since the checkpoint does not tell": "",
 	"running the packed file ":                        "",
@@ -83,6 +84,7 @@ var noteKinds = map[string]string{
 	"%d of %s answered; the same command line":        "the same command line",
 	"%s failed: %s says why":                          "says why",
 	"%d tokens of prompts, %d generated":              "",
+	"%s reads at most %d tokens: the beginning of":    "is left out",
 	// Of NUMA nodes.
 	"the weights are copied to the memory of %d NUMA nodes": "--numa distribute takes nothing",
 	"%s are bound to %d NUMA nodes":                         "",
