@@ -244,10 +244,13 @@ func TestCalibratedScales(t *testing.T) {
 		b := bytes.Clone(s.good)
 		at := s.tensor(s.parsed.Packed[0].Name + packed.ScaleSuffix)
 		high := map[packed.ScaleType]int{"F16": 1, "E8M0": 0}[s.parsed.Packed[0].Scale.DType] // byte of a scale
-		if exponent := &b[at.begin+high]; c.method == packed.GPTQ {
-			*exponent += 0x10 // a scale 16 times as large, as a bound is all that there is
-		} else {
+		switch exponent := &b[at.begin+high]; {
+		case c.method != packed.GPTQ:
 			*exponent ^= 4
+		case quant == "int2":
+			*exponent += 0x20 // a scale 256 times as large: with 16 the nearest codes, all 0, miss as much of a row
+		default:
+			*exponent += 0x10 // 16 times as large, as a bound is all that there is
 		}
 		write(t, path, s.seal(b))
 		if bad := failed(run(t, path, o)); len(bad) == 0 {

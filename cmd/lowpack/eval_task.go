@@ -158,7 +158,8 @@ func noteCut(c *cli.Context, m *subject, list []eval.Tokens) {
 	}
 	if cut > 0 {
 		note(c, fmt.Sprintf("%s reads at most %d tokens: the beginning of %d of %s is left out, as "+
-			"lm-evaluation-harness does", m.asked.Path, m.Engine.Options().Context, cut, counted(len(list), "question")))
+			"lm-evaluation-harness does", m.asked.Path, m.Engine.Options().Context, cut,
+			counted(len(list), "question")))
 	}
 }
 

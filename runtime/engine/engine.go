@@ -72,8 +72,8 @@ type Options struct {
 	Notice func(line string)
 
 	// Observe, if set, is called with the input of linear layers, the output head included. It must not retain its
-	// slices. It may change the vectors, and return replacement weights, row-major, one per name, which the pass then uses; nil =
-	// the weights of the file. Only float layers have such vectors.
+	// slices. It may change the vectors, and return replacement weights, row-major, one per name, which the pass then
+	// uses; nil = the weights of the file. Only float layers have such vectors.
 	Observe func(in Input) (others [][]float32)
 }
 

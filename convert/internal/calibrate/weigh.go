@@ -9,8 +9,8 @@ import (
 // importance is the weight of each token in Gram matrices, by which its vectors are multiplied (N38); nil = 1. An error
 // that a layer adds to the residual stream is divided by the size of the stream in all norms behind it. In many models
 // the stream of the first token is a hundred times as large as those of others (arXiv 2402.17762), which would hardly
-// count beside it. Without a stream, as for keys and values, all tokens have the same weight: others attend to the first
-// one more than to any.
+// count beside it. Without a stream, as for keys and values, all tokens have the same weight: others attend to the
+// first one more than to any.
 func importance(in engine.Input) []float32 {
 	if in.Stream == nil {
 		return nil

@@ -62,8 +62,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestStreamsOfFamilies: the layers whose outputs reach only their own token have streams, of all tokens, in models with
-// recurrent layers, shared experts, an MLP beside experts, and attention and MLP that read the same stream.
+// TestStreamsOfFamilies: the layers whose outputs reach only their own token have streams, of all tokens, in models
+// with recurrent layers, shared experts, an MLP beside experts, and attention and MLP that read the same stream.
 func TestStreamsOfFamilies(t *testing.T) {
 	own := regexp.MustCompile(
 		`(self_attn\.(o_proj|dense)|mixer\.out_proj|mlp\.(shared_expert\.)?(gate_proj|down_proj|fc1|fc2))\.weight$`)
@@ -126,7 +126,8 @@ func checkNormed(t *testing.T, f *packed.File, norm string, in engine.Input, fac
 	}
 }
 
-// TestImportance: the weight of a token is 1 / the root mean square of the stream, and 1 where that is no finite number above 0.
+// TestImportance: the weight of a token is 1 / the root mean square of the stream, and 1 where that is no finite number
+// above 0.
 func TestImportance(t *testing.T) {
 	for _, c := range []struct {
 		stream []float32
