@@ -81,6 +81,7 @@ type blocksProblem struct {
 	c      blockCase
 	rows   *Activations // the problem's activations, with scales
 	given  Scales
+	scales []float32 // of given
 	block  int
 	sums   []int32   // [N][G][M]
 	floats []float32 // [N][M]
@@ -100,7 +101,7 @@ func newBlocks(t *testing.T, spec pack.Spec, s pack.Shape, tokens int, c blockCa
 	perRow := ceilDiv(s.K, unit)
 	p.given = Scales{Group: c.weights}
 	if c.weights > 0 {
-		p.given.Weights = randomScales(s.M*perRow, r)
+		p.given, p.scales = randomUnits(s.M*perRow, c.weights, r)
 	}
 	if c.zero {
 		p.given.Zeros = make([]int8, s.M*perRow)
@@ -135,11 +136,11 @@ func (p *blocksProblem) answer(unit, perRow int) {
 				p.sums[(n*groups+g)*s.M+m] = sum
 				switch y := &p.floats[n*s.M+m]; {
 				case c.activations == 0 && c.weights > 0:
-					*y = fma.Float32(float32(sum), p.given.Weights[at], *y)
+					*y = fma.Float32(float32(sum), p.scales[at], *y)
 				case c.weights == 0 && c.activations > 0:
 					*y = fma.Float32(float32(sum), p.rows.Scales(n)[lo/c.activations], *y)
 				case c.activations > 0:
-					*y = fma.Float32(float32(float32(sum)*p.rows.Scales(n)[lo/c.activations]), p.given.Weights[at], *y)
+					*y = fma.Float32(float32(float32(sum)*p.rows.Scales(n)[lo/c.activations]), p.scales[at], *y)
 				}
 			}
 		}
