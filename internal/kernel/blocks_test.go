@@ -70,6 +70,42 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// TestKeptTiles: every number of tokens whose tiles may have seven to ten of them, and with them the sizes around, of
+// weights with three and more bits; scales of weights, of activations, and of both.
+func TestKeptTiles(t *testing.T) {
+	defer func(was Tuning) { tuned = was }(tuned)
+	tuned = oneStream // other tunings have smaller tiles
+	r := rand.New(rand.NewPCG(49, 50))
+	for _, spec := range []pack.Spec{
+		{Name: "vnni4i", Alphabet: pack.Int4.Name}, {Name: "vnni4i", Alphabet: pack.E2M1.Name},
+		{Name: "vnni4i", Alphabet: pack.IQ4NL.Name}, {Name: "vnni4", Alphabet: pack.Int8.Name},
+		{Name: "vnni4p", Alphabet: pack.Int3.Name}, {Name: "vnni4p", Alphabet: pack.Int5.Name},
+		{Name: "vnni4p", Alphabet: pack.Int6.Name},
+	} {
+		for i, c := range keptCases() {
+			for tokens := 7; tokens <= 21; tokens++ {
+				if !testing.Short() || (tokens+i)%5 == 0 {
+					s := pack.Shape{M: 33 + r.IntN(64), K: 1 + r.IntN(2*c.block(128)+60)}
+					checkBlocks(t, spec, s, tokens, c, r)
+				}
+			}
+		}
+	}
+}
+
+// keptCases has every pair of sizes of blocks, with and without zero points.
+func keptCases() (cases []blockCase) {
+	for _, w := range []int{0, 16, 32, 128} {
+		for _, a := range []int{0, 32, 64} {
+			if w+a > 0 {
+				cases = append(cases, blockCase{weights: w, activations: a},
+					blockCase{weights: w, activations: a, zero: true})
+			}
+		}
+	}
+	return cases
+}
+
 func checkBlocks(t *testing.T, spec pack.Spec, s pack.Shape, tokens int, c blockCase, r *rand.Rand) {
 	t.Helper()
 	newBlocks(t, spec, s, tokens, c, r).check(t)

@@ -73,7 +73,7 @@ type family struct {
 
 	// Functions that take two panels and four columns at a time, by tokens − 1; nil where there are none.
 	pairs []func(*asm.Tile)
-	// Functions for more than keptTokens tokens that keep scaled results in registers, by tokens − 1; nil where there
+	// Functions that keep scaled results in registers where those of funcs have too few, by tokens − 1; nil where there
 	// are none.
 	kept []func(*asm.Tile)
 	// The function that takes four panels and one token at a time, with the steps of funcs; nil where there is none.
@@ -168,7 +168,7 @@ func (p *tiled) scaledTokens(n int) int {
 
 // function returns the function for a tile of so many tokens.
 func (f *family) function(tokens int, scaled bool) func(*asm.Tile) {
-	if scaled && tokens > keptTokens && tokens <= len(f.kept) {
+	if scaled && tokens <= len(f.kept) && f.kept[tokens-1] != nil {
 		return f.kept[tokens-1]
 	}
 	return f.funcs[tokens-1]

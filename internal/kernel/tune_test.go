@@ -181,44 +181,66 @@ func TestTuningOf(t *testing.T) {
 }
 
 // TestTunedTiles: a batch is multiplied in tiles of about the same size, none larger than the tuning says. Two panels
-// at a time are taken where the tuning says so, and where a tile before has brought them into a cache.
+// at a time are taken where the tuning says so, and where a tile before has brought them into a cache. Tiles whose sums
+// are scaled keep their results in registers.
 func TestTunedTiles(t *testing.T) {
 	if Best() != AVX512VNNI {
 		t.Skip("no tiles of 12 tokens")
 	}
 	defer func(was Tuning) { tuned = was }(tuned)
-	const tokens = 11 // too few for another way than tiles
 	for _, c := range []struct {
-		alphabet string
-		tuning   Tuning
-		want     []string
+		alphabet      string
+		tuning        Tuning
+		group, tokens int // without a group, sums are not scaled; tokens are too few for another way than tiles
+		want          []string
 	}{
-		{pack.Int4.Name, oneStream, []string{"11"}},
-		{pack.Int4.Name, ramps, []string{"5", "6"}},
-		{pack.Ternary.Name, oneStream, []string{"5", "two panels, 6"}},
-		{pack.Ternary.Name, ramps, []string{"two panels, 5", "two panels, 6"}},
+		{pack.Int4.Name, oneStream, 0, 10, []string{"10"}},
+		{pack.Int4.Name, oneStream, 0, 11, []string{"11"}},
+		{pack.Int4.Name, ramps, 0, 11, []string{"5", "6"}},
+		{pack.Ternary.Name, oneStream, 0, 11, []string{"5", "two panels, 6"}},
+		{pack.Ternary.Name, ramps, 0, 11, []string{"two panels, 5", "two panels, 6"}},
+		{pack.Int4.Name, oneStream, 32, 10, []string{"kept, 10"}},
+		{pack.Int4.Name, oneStream, 32, 11, []string{"5", "6"}},
+		{pack.Int4.Name, oneStream, 32, 13, []string{"6", "kept, 7"}},
+		{pack.Int4.Name, ramps, 32, 10, []string{"5", "5"}},
 	} {
-		pr := newProblem(t, pack.Spec{Name: "vnni4i", Alphabet: c.alphabet}, pack.Shape{M: 64, K: 64}, tokens, 0,
-			rand.New(rand.NewPCG(5, 6)))
-		w, err := Bind(pr.layout, pr.matrix.Shape, pr.packed, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		record := func(list []func(*asm.Tile), what string) []func(*asm.Tile) {
-			list = slices.Clone(list)
-			for i := range list {
-				list[i] = func(*asm.Tile) { got = append(got, fmt.Sprint(what, i+1)) }
-			}
-			return list
-		}
-		p := multiplyAdd(w.product)
-		p.funcs, p.pairs = record(p.funcs, ""), record(p.pairs, "two panels, ")
-		p.dense = denseFuncs{} // whose tiles are tested apart
 		tuned = c.tuning
-		if w.Mul(make([]int32, tokens*64), 64, pr.x, 0, 2); !slices.Equal(got, c.want) {
-			t.Errorf("%s, %s: tiles of %q, want %q", tuned.Name, c.alphabet, got, c.want)
+		if got := tilesOf(t, c.alphabet, c.group, c.tokens); !slices.Equal(got, c.want) {
+			t.Errorf("%s, %s, group %d, %d tokens: tiles of %q, want %q", tuned.Name, c.alphabet, c.group, c.tokens,
+				got, c.want)
 		}
-		w.Close()
 	}
+}
+
+// tilesOf returns the functions that multiply two panels, as tables and numbers of tokens. They multiply nothing.
+func tilesOf(t *testing.T, alphabet string, group, tokens int) (tiles []string) {
+	r := rand.New(rand.NewPCG(5, 6))
+	pr := newProblem(t, pack.Spec{Name: "vnni4i", Alphabet: alphabet}, pack.Shape{M: 64, K: 64}, tokens, group, r)
+	w, err := Bind(pr.layout, pr.matrix.Shape, pr.packed, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	record := func(list []func(*asm.Tile), what string) []func(*asm.Tile) {
+		list = slices.Clone(list)
+		for i := range list {
+			if list[i] != nil {
+				list[i] = func(*asm.Tile) { tiles = append(tiles, fmt.Sprint(what, i+1)) }
+			}
+		}
+		return list
+	}
+	p := multiplyAdd(w.product)
+	p.funcs, p.pairs, p.kept = record(p.funcs, ""), record(p.pairs, "two panels, "), record(p.kept, "kept, ")
+	p.dense = denseFuncs{} // whose tiles are tested apart
+	if group == 0 {
+		w.Mul(make([]int32, tokens*64), 64, pr.x, 0, 2)
+		return tiles
+	}
+	given, _ := randomUnits(64*w.Groups(), group, r)
+	if err := w.Scale(given, plain); err != nil {
+		t.Fatal(err)
+	}
+	w.MulScaled(make([]float32, tokens*64), 64, pr.x, 0, 2)
+	return tiles
 }
