@@ -114,16 +114,22 @@ func splitMix64(x *uint64) uint64 {
 	return z ^ z>>31
 }
 
-// TestArgMax: wherever the largest logit is, and the first of equal ones is.
+// TestArgMax: the first of the largest logits, wherever it is and for every remainder of the length by four.
 func TestArgMax(t *testing.T) {
+	special := []float64{math.Inf(-1), math.Copysign(0, -1), 0, math.Inf(1), math.NaN()}
 	r := rand.New(rand.NewPCG(71, 72))
 	for n := 1; n < 40; n++ {
-		for range 50 {
-			logits := make([]float32, n)
+		for round := range 50 {
+			logits, want := make([]float32, n), 0
 			for i := range logits {
-				logits[i] = float32(r.IntN(n+2) - n)
+				if logits[i] = float32(r.IntN(n+2) - n); round%2 > 0 && r.IntN(8) == 0 {
+					logits[i] = float32(special[r.IntN(len(special))])
+				}
+				if logits[i] > logits[want] {
+					want = i
+				}
 			}
-			if got, want := ArgMax(logits), argmax(logits); got != want {
+			if got := ArgMax(logits); got != want {
 				t.Fatalf("%v: %d, want %d", logits, got, want)
 			}
 		}
