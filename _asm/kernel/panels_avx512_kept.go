@@ -147,7 +147,8 @@ func lookupHalf512(g *vnni512, op int, at string) {
 	g.p("VPSHUFB Z%d, Z%d, Z%d", op, g.tableReg, op)
 }
 
-// prefetchHalf prefetches every second line of an iteration; the other half of the rows has the others.
+// prefetchHalf prefetches every second line of an iteration; the other half of the rows has the others. Tunings with
+// more than six tokens per tile have a plain distance.
 func (g *vnni512) prefetchHalf(unroll int) {
 	g.p("MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12")
 	for line := g.half; line < unroll*g.stride()/pace; line += 2 {

@@ -150,9 +150,9 @@ func (p *tiled) mul(c call) {
 	}
 }
 
-// scaledTokens is the maximum number of tokens of a tile, of n, whose sums are scaled. The first tile waits for memory,
-// so it takes as many as have registers; without functions for that all of a few tokens, or half of some more where
-// weights have more than four bits.
+// scaledTokens is the maximum number of tokens of a tile, of n, whose sums are scaled. The first tile waits for memory:
+// with kept functions it takes as many tokens as have registers, else all of a few tokens, or half of some more where
+// weights have more than four bits. It was measured in groups of up to 128 columns.
 func (p *tiled) scaledTokens(n int) int {
 	wide := 2*p.bytes > p.columns*p.w.rows
 	switch {
