@@ -123,11 +123,8 @@ func (e *Engine) layer(w *wave) {
 	for i := range w.seats {
 		s := &w.seats[i]
 		f := s.product.projection
-		var stream []float32
-		if len(s.tokens) == len(p.tokens) { // all of them, in order
-			stream = p.h[:len(s.tokens)*e.desc.Hidden]
-		}
-		s.product.projection = f.with(e.observe(f, s.product.x[:s.product.n*f.in], stream))
+		all := len(s.tokens) == len(p.tokens) // in order
+		s.product.projection = f.with(e.observe(f, s.product.x[:s.product.n*f.in], all))
 		s.chunk, s.first = f.chunk(s.product.n*int(e.planes()), e.opt.Threads), chunks
 		chunks += (f.units + s.chunk - 1) / s.chunk
 	}

@@ -42,11 +42,7 @@ func (e *Engine) input(n int, k prepareTask) {
 	p.prepare = k
 	e.ready(&p.prepare, n, p.x, p.sums, p.moved, p.quant)
 	distribute(e.pool, n, e.prepared(n), &p.prepare)
-	var stream []float32
-	if k.own {
-		stream = p.h[:n*e.desc.Hidden]
-	}
-	p.others = e.observe(k.projection, p.x[:n*k.projection.in], stream)
+	p.others = e.observe(k.projection, p.x[:n*k.projection.in], k.own)
 }
 
 // ready sets the buffers of a task for the input of n tokens.
@@ -65,13 +61,17 @@ func (e *Engine) ready(k *prepareTask, n int, x, sums, moved []float32, quant ac
 // prepared is the number of tokens, of n, that a worker prepares at once.
 func (e *Engine) prepared(n int) int { return max(1, min(n/(4*e.opt.Threads), mostPrepared)) }
 
-// observe calls Options.Observe with the input of a projection and the residual stream of the same tokens, or nil, and
-// returns its result.
-func (e *Engine) observe(f *projection, x, stream []float32) (others [][]float32) {
+// observe calls Options.Observe with the input of a projection and, if that is of all tokens, whose outputs reach only
+// their own residual stream, with these streams, and returns its result.
+func (e *Engine) observe(f *projection, x []float32, own bool) (others [][]float32) {
 	if e.opt.Observe == nil || !f.floats {
 		return nil
 	}
-	return e.opt.Observe(Input{Weights: f.names, Vectors: x, Size: f.in, Stream: stream})
+	in := Input{Weights: f.names, Vectors: x, Size: f.in}
+	if own {
+		in.Stream = e.pass.h[:len(x)/f.in*e.desc.Hidden]
+	}
+	return e.opt.Observe(in)
 }
 
 func (k *prepareTask) Do(from, to int) {
