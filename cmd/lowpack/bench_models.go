@@ -52,7 +52,7 @@ var peerKinds = []struct{ name, quantize, measure string }{
 }
 
 // benchModels are what bench report measures. Heads of llama.cpp and ik_llama.cpp are Q6_K, their usual one, those of
-// OpenVINO int8, that of its exporter. Weights of llama-3.2-1b that are like theirs have a head that is like theirs.
+// OpenVINO int8, that of its exporter. Heads of int6 are lowpack's nearest to Q6_K.
 func benchModels(mini bool) []benchModel {
 	prompt, one, several := 512, 64, 16
 	if mini {
@@ -77,6 +77,7 @@ func benchModels(mini bool) []benchModel {
 	return []benchModel{
 		{"bitnet-2b4t", append(slices.Clone(all), more...), []benchForm{
 			own("vnni4i", "int8"),
+			own("vnni4i", "int6", "--allow-lossy"),
 			own("vnni4i", "int4", "--allow-lossy"),
 			{runtime: ikLlama, weights: "IQ2_BN", head: "Q6_K", convert: []string{"--golden", "none"}, dialect: "ik",
 				quantize: q6k, last: "IQ2_BN", measure: repack},

@@ -52,7 +52,7 @@ func TestBenchReport(t *testing.T) {
 		return inPlace(append([]string{"bench", "report", "-o", file, "--mini", "--rounds", "1", "--threads", "1",
 			"--work", filepath.Join(dir, "work"), "--runtimes", runtimes, "--name", "This one"}, flags...)...)
 	}
-	if code, text := report("--time-limit", "1ns"); code != 1 || !strings.Contains(text, "0 turns of 42 are measured") {
+	if code, text := report("--time-limit", "1ns"); code != 1 || !strings.Contains(text, "0 turns of 47 are measured") {
 		t.Fatal(code, text)
 	}
 	if code, text := report(); code != 0 || strings.Contains(text, "making") {
@@ -72,7 +72,7 @@ func TestBenchReport(t *testing.T) {
 	for _, want := range []string{"### This one\n", "; ik_llama.cpp r1; llama.cpp r1; openvino r1",
 		"| bitnet-2b4t | prompt of 16 | ik_llama.cpp | IQ2_BN | Q6_K | 51.2 | 51.2–51.2, 1 | ",
 		"| bitnet-2b4t | generate 32 × 2 | llama.cpp | TQ2_0 | Q6_K | 12.5 | ",
-		"| bitnet-2b4t | verify, GB/s | lowpack |",
+		"| bitnet-2b4t | generate 4 | lowpack | vnni4i | int6 | ", "| bitnet-2b4t | verify, GB/s | lowpack |",
 		"| llama-3.2-1b | generate 4 | lowpack | int4 group 32 | int6 | ",
 		"| llama-3.2-1b | generate 8 × 2 | openvino | int4 group 128 | int8 | 12.5 | "} {
 		if code != 0 || !strings.Contains(table, want) {
