@@ -131,23 +131,25 @@ func TestScaled(t *testing.T) {
 	}
 }
 
-// TestScaledTokens: batches are tiles whose results stay in registers. Without functions for that, few tokens share
-// what memory delivers.
-func TestScaledTokens(t *testing.T) {
-	const four, eight = 4 * 32 / 2, 4 * 32 // bytes of four columns of a panel
-	kept := make([]func(*asm.Tile), 10)
+// TestMost: tiles of scaled sums are no larger than the tuning says, nor than functions keep results.
+func TestMost(t *testing.T) {
+	defer func(was Tuning) { tuned = was }(tuned)
+	list := make([]func(*asm.Tile), 12)
 	for _, c := range []struct {
-		bytes, tokens int
-		kept          []func(*asm.Tile)
-		want          int
+		funcs, kept   int
+		tuning        Tuning
+		plain, scaled int
 	}{
-		{four, 1, nil, 1}, {four, 8, nil, 8}, {four, 9, nil, 6}, {four, 128, nil, 6},
-		{eight, 8, nil, 8}, {eight, 11, nil, 11}, {eight, 12, nil, 8}, {eight, 16, nil, 8}, {eight, 17, nil, 6},
-		{eight, 128, nil, 6}, {four, 8, kept, 10}, {eight, 128, kept, 10},
+		{12, 10, oneStream, 12, 10}, {12, 9, oneStream, 12, 9}, {12, 9, fullWidth, 12, 6}, {12, 9, ramps, 6, 6},
+		{6, 0, oneStream, 6, 6}, {4, 0, fullWidth, 4, 4},
 	} {
-		p := &tiled{family: family{columns: 4, kept: c.kept}, bytes: c.bytes, w: &Weights{rows: 32}}
-		if got := p.scaledTokens(c.tokens); got != c.want {
-			t.Errorf("%d bytes, %d tokens: tiles of %d, want %d", c.bytes, c.tokens, got, c.want)
+		f := family{funcs: list[:c.funcs]}
+		if c.kept > 0 {
+			f.kept = list[:c.kept]
+		}
+		tuned = c.tuning
+		if plain, scaled := f.most(false), f.most(true); plain != c.plain || scaled != c.scaled {
+			t.Errorf("%s, %d and %d functions: tiles of %d and %d", tuned.Name, c.funcs, c.kept, plain, scaled)
 		}
 	}
 }

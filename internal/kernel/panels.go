@@ -18,15 +18,6 @@ const (
 	tableBytes  = 8 // of what a kernel reads in place of an activation
 )
 
-// Tokens of a tile whose sums are scaled. Tiles of up to keptTokens keep their results in registers, and larger ones do
-// where a family has functions that take half of the rows at a time. Others add every group to results in memory, and
-// those of more than setTokens push each other's results out of the L1 cache: models have rows of results that lie a
-// power of two apart, so that all of them go to one set.
-const (
-	keptTokens = 6
-	setTokens  = 8
-)
-
 // runOf returns the number of panels of the given size in bytes that a call takes.
 func runOf(panel, tokens int) int {
 	if tokens == 1 {
@@ -124,11 +115,7 @@ func (p *tiled) mul(c call) {
 	if p.four(c.t1-c.t0) && run > 4 {
 		run &^= 3
 	}
-	most := min(len(p.funcs), tuned.Tokens)
-	if c.scaled {
-		most = min(most, p.scaledTokens(c.t1-c.t0))
-	}
-	n := c.t1 - c.t0
+	n, most := c.t1-c.t0, p.most(c.scaled)
 	tiles := ceilDiv(n, most)
 	block := max(blockBytes/token/most, 1)
 	block = ceilDiv(tiles, ceilDiv(tiles, block))
@@ -150,20 +137,16 @@ func (p *tiled) mul(c call) {
 	}
 }
 
-// scaledTokens is the maximum number of tokens of a tile, of n, whose sums are scaled. The first tile waits for memory:
-// with kept functions it takes as many tokens as have registers, else all of a few tokens, or half of some more where
-// weights have more than four bits. It was measured in groups of up to 128 columns.
-func (p *tiled) scaledTokens(n int) int {
-	wide := 2*p.bytes > p.columns*p.w.rows
-	switch {
-	case p.kept != nil:
-		return len(p.kept)
-	case n > 2*setTokens || n > setTokens && !wide:
-		return keptTokens
-	case n >= 2*keptTokens:
-		return setTokens
+// most is the number of tokens of a tile, at most. Results of scaled sums stay in registers.
+func (f *family) most(scaled bool) int {
+	list, most := f.funcs, tuned.Tokens
+	if scaled {
+		most = tuned.Scaled
 	}
-	return n
+	if scaled && f.kept != nil {
+		list = f.kept
+	}
+	return min(len(list), most)
 }
 
 // function returns the function for a tile of so many tokens.

@@ -19,6 +19,7 @@ type Tuning struct {
 	// it can
 	Panels int
 	Tokens int // of a tile, at most
+	Scaled int // the same, where sums are scaled: more than six take half of the rows at a time
 
 	dense, opened int          // thresholds of DenseTiles and Int8First with 512 bits; 0 = never
 	vector, batch asm.Prefetch // with one token; with several, one panel at a time
@@ -38,36 +39,42 @@ var (
 	oneStream = Tuning{"one-stream",
 		"one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, " +
 			"every line",
-		1, 12, 0, 0, ahead(12 << 10), ahead(12 << 10)}
+		1, 12, 10, 0, 0, ahead(12 << 10), ahead(12 << 10)}
+	fullWidth = Tuning{"full-width", oneStream.About + ", 6 where sums are scaled",
+		1, 12, 6, 0, 0, oneStream.vector, oneStream.batch}
 	ramps = Tuning{"ramps", "one token: two panels at a time, four of two bits, 16 lines of the next page of each " +
-		"prefetched in the course of a page; several: up to 6 in a tile, every line", 4, 6, 13, 24, ramp, ramp}
+		"prefetched in the course of a page; several: up to 6 in a tile, every line", 4, 6, 6, 13, 24, ramp, ramp}
 	twoStreams = Tuning{"two-streams",
 		"one token: two panels of codes of four or eight bits at a time, one of narrower weights; every line " +
 			"prefetched 2 KiB ahead",
-		2, 6, 0, 0, ahead(2 << 10), ahead(2 << 10)}
+		2, 6, 6, 0, 0, ahead(2 << 10), ahead(2 << 10)}
 )
 
 // Tunings lists them.
-func Tunings() []Tuning { return []Tuning{oneStream, ramps, twoStreams} }
+func Tunings() []Tuning { return []Tuning{oneStream, fullWidth, ramps, twoStreams} }
 
 // tunings lists the best tuning found, by CPUID: on Zen 4 a second stream costs a quarter of the bandwidth of a core,
 // on Zen 3 it gains a tenth, and skipping a line costs half; the prefetcher of Sapphire and Emerald Rapids works page
-// by page, and a core that reads one stream stays far below its bandwidth (docs/KERNELS.md). If several lines fit a
-// CPU, the first one wins.
+// by page, and a core that reads one stream stays far below its bandwidth (docs/KERNELS.md). Zen 5 servers have data paths
+// of 512 bits, mobile ones of the same family, with other models, of 256. If several lines fit a CPU, the first one
+// wins.
 var tunings = []struct {
 	vendor   string // "" for every vendor
 	families []int  // nil for all
+	models   int    // those below it; 0 = all
 	avx512   bool   // for CPUs that have it
 	Tuning
 	why string
 }{
-	{"AuthenticAMD", nil, true, oneStream,
+	{"AuthenticAMD", []int{26}, 0x20, true, fullWidth,
+		"Zen 5 servers: measured on family 26 model 2, 2026-12-01, revision 37d319e4"},
+	{"AuthenticAMD", nil, 0, true, oneStream,
 		"AMD with AVX-512: measured on Zen 4, family 25 model 17, 2026-11-23, revision 5d74e817"},
-	{"AuthenticAMD", nil, false, twoStreams,
+	{"AuthenticAMD", nil, 0, false, twoStreams,
 		"AMD without AVX-512: measured on Zen 3, family 25 model 1, 2026-11-23, revision 5d74e817"},
-	{"GenuineIntel", []int{6}, false, ramps,
+	{"GenuineIntel", []int{6}, 0, false, ramps,
 		"Intel: measured on Sapphire and Emerald Rapids, family 6 models 143 and 207, 2026-11-23, revision daa02fd6"},
-	{"", nil, false, oneStream, unknownCPU},
+	{"", nil, 0, false, oneStream, unknownCPU},
 }
 
 // unknownCPU is the reason if the last line of the table was taken: on x86 TuneBy then measures.
@@ -103,7 +110,7 @@ func Tune(t Tuning) { tuned = t }
 func tuningOf(c CPU) (t Tuning, why string) {
 	for _, t := range tunings {
 		if t.vendor == "" || t.vendor == c.Vendor && (c.AVX512 || !t.avx512) &&
-			(t.families == nil || slices.Contains(t.families, c.Family)) {
+			(t.families == nil || slices.Contains(t.families, c.Family)) && (t.models == 0 || c.Model < t.models) {
 			return t.Tuning, t.why
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,10 +119,10 @@ func TestTuneBy(t *testing.T) {
 		list  []*Weights
 		want  string
 	}{
-		{map[string]time.Duration{"one-stream": 100, "ramps": 80, "two-streams": 90}, enough, "ramps"},
-		{map[string]time.Duration{"one-stream": 100, "ramps": 90, "two-streams": 60}, enough, "two-streams"},
-		{map[string]time.Duration{"one-stream": 100, "ramps": 95, "two-streams": 200}, enough, "one-stream"},
-		{map[string]time.Duration{"one-stream": 100, "ramps": 50, "two-streams": 50}, enough[:2], "one-stream"},
+		{map[string]time.Duration{"one-stream": 100, "full-width": 100, "ramps": 80, "two-streams": 90}, enough, "ramps"},
+		{map[string]time.Duration{"one-stream": 100, "full-width": 100, "ramps": 90, "two-streams": 60}, enough, "two-streams"},
+		{map[string]time.Duration{"one-stream": 100, "full-width": 100, "ramps": 95, "two-streams": 200}, enough, "one-stream"},
+		{map[string]time.Duration{"one-stream": 100, "full-width": 100, "ramps": 50, "two-streams": 50}, enough[:2], "one-stream"},
 	} {
 		var clock time.Time
 		tuneBy(c.list, func() time.Time {
@@ -165,6 +166,9 @@ func TestTuningOf(t *testing.T) {
 		{"GenuineIntel", 0x000C06F2, true, "GenuineIntel family 6 model 207", "ramps"},        // Emerald Rapids
 		{"GenuineIntel", 0x00000F4A, false, "GenuineIntel family 15 model 4", "one-stream"},   // Pentium 4
 		{"AuthenticAMD", 0x00A10F11, true, "AuthenticAMD family 25 model 17", "one-stream"},   // Zen 4
+		{"AuthenticAMD", 0x00B00F21, true, "AuthenticAMD family 26 model 2", "full-width"},    // Zen 5, server
+		{"AuthenticAMD", 0x00B10F10, true, "AuthenticAMD family 26 model 17", "full-width"},   // Zen 5c, server
+		{"AuthenticAMD", 0x00B20F40, true, "AuthenticAMD family 26 model 36", "one-stream"},   // Zen 5, mobile
 		{"AuthenticAMD", 0x00A00F11, false, "AuthenticAMD family 25 model 1", "two-streams"},  // Zen 3
 		{"AuthenticAMD", 0x00830F10, false, "AuthenticAMD family 23 model 49", "two-streams"}, // Zen 2
 		{"GenuineIntel", 0x000506E3, false, "GenuineIntel family 6 model 94", "ramps"},        // Skylake
@@ -202,12 +206,38 @@ func TestTunedTiles(t *testing.T) {
 		{pack.Int4.Name, oneStream, 32, 10, []string{"kept, 10"}},
 		{pack.Int4.Name, oneStream, 32, 11, []string{"5", "6"}},
 		{pack.Int4.Name, oneStream, 32, 13, []string{"6", "kept, 7"}},
+		{pack.Int4.Name, fullWidth, 0, 11, []string{"11"}},
+		{pack.Int4.Name, fullWidth, 32, 10, []string{"5", "5"}},
+		{pack.Int4.Name, fullWidth, 32, 7, []string{"3", "4"}},
 		{pack.Int4.Name, ramps, 32, 10, []string{"5", "5"}},
 	} {
 		tuned = c.tuning
 		if got := tilesOf(t, c.alphabet, c.group, c.tokens); !slices.Equal(got, c.want) {
 			t.Errorf("%s, %s, group %d, %d tokens: tiles of %q, want %q", tuned.Name, c.alphabet, c.group, c.tokens,
 				got, c.want)
+		}
+	}
+}
+
+// TestTilesOfAll: tiles of every tuning have all tokens of a batch, and differ in size by one at most.
+func TestTilesOfAll(t *testing.T) {
+	if Best() != AVX512VNNI {
+		t.Skip("no tiles of 12 tokens")
+	}
+	defer func(was Tuning) { tuned = was }(tuned)
+	for _, tuned = range Tunings() {
+		for tokens := 1; tokens <= 130; tokens++ {
+			sum, least, most := 0, tokens, 0
+			for _, tile := range tilesOf(t, pack.Int4.Name, 32, tokens) {
+				var n int
+				if _, err := fmt.Sscan(tile[strings.LastIndex(tile, " ")+1:], &n); err != nil {
+					t.Fatal(err)
+				}
+				sum, least, most = sum+n, min(least, n), max(most, n)
+			}
+			if sum != tokens || most > min(tuned.Scaled, least+1) {
+				t.Errorf("%s: %d tokens in tiles of %d to %d, %d in all", tuned.Name, tokens, least, most, sum)
+			}
 		}
 	}
 }
