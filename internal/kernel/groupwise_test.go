@@ -140,8 +140,8 @@ func TestMost(t *testing.T) {
 		tuning        Tuning
 		plain, scaled int
 	}{
-		{12, 10, oneStream, 12, 10}, {12, 9, oneStream, 12, 9}, {12, 9, fullWidth, 12, 6}, {12, 9, ramps, 6, 6},
-		{6, 0, oneStream, 6, 6}, {4, 0, fullWidth, 4, 4},
+		{12, 10, oneStream, 12, 10}, {12, 9, oneStream, 12, 9}, {12, 9, everyLine, 12, 6}, {12, 9, ramps, 6, 6},
+		{6, 0, oneStream, 6, 6}, {4, 0, everyLine, 4, 4},
 	} {
 		f := family{funcs: list[:c.funcs]}
 		if c.kept > 0 {

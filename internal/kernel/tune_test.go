@@ -114,15 +114,17 @@ func TestTuneBy(t *testing.T) {
 	}
 	defer w.Close()
 	enough := slices.Repeat([]*Weights{w}, tuneRounds*len(Tunings()))
+	type costs map[string]time.Duration
 	for _, c := range []struct {
-		costs map[string]time.Duration
-		list  []*Weights
-		want  string
+		costs
+		list []*Weights
+		want string
 	}{
-		{map[string]time.Duration{"one-stream": 100, "full-width": 100, "ramps": 80, "two-streams": 90}, enough, "ramps"},
-		{map[string]time.Duration{"one-stream": 100, "full-width": 100, "ramps": 90, "two-streams": 60}, enough, "two-streams"},
-		{map[string]time.Duration{"one-stream": 100, "full-width": 100, "ramps": 95, "two-streams": 200}, enough, "one-stream"},
-		{map[string]time.Duration{"one-stream": 100, "full-width": 100, "ramps": 50, "two-streams": 50}, enough[:2], "one-stream"},
+		{costs{"one-stream": 100, "every-line": 85, "ramps": 80, "two-streams": 90}, enough, "ramps"},
+		{costs{"one-stream": 100, "every-line": 70, "ramps": 80, "two-streams": 90}, enough, "every-line"},
+		{costs{"one-stream": 100, "every-line": 95, "ramps": 90, "two-streams": 60}, enough, "two-streams"},
+		{costs{"one-stream": 100, "every-line": 96, "ramps": 95, "two-streams": 200}, enough, "one-stream"},
+		{costs{"one-stream": 100, "every-line": 60, "ramps": 50, "two-streams": 50}, enough[:2], "one-stream"},
 	} {
 		var clock time.Time
 		tuneBy(c.list, func() time.Time {
@@ -166,8 +168,8 @@ func TestTuningOf(t *testing.T) {
 		{"GenuineIntel", 0x000C06F2, true, "GenuineIntel family 6 model 207", "ramps"},        // Emerald Rapids
 		{"GenuineIntel", 0x00000F4A, false, "GenuineIntel family 15 model 4", "one-stream"},   // Pentium 4
 		{"AuthenticAMD", 0x00A10F11, true, "AuthenticAMD family 25 model 17", "one-stream"},   // Zen 4
-		{"AuthenticAMD", 0x00B00F21, true, "AuthenticAMD family 26 model 2", "full-width"},    // Zen 5, server
-		{"AuthenticAMD", 0x00B10F10, true, "AuthenticAMD family 26 model 17", "full-width"},   // Zen 5c, server
+		{"AuthenticAMD", 0x00B00F21, true, "AuthenticAMD family 26 model 2", "every-line"},    // Zen 5, server
+		{"AuthenticAMD", 0x00B10F10, true, "AuthenticAMD family 26 model 17", "every-line"},   // Zen 5c, server
 		{"AuthenticAMD", 0x00B20F40, true, "AuthenticAMD family 26 model 36", "one-stream"},   // Zen 5, mobile
 		{"AuthenticAMD", 0x00A00F11, false, "AuthenticAMD family 25 model 1", "two-streams"},  // Zen 3
 		{"AuthenticAMD", 0x00830F10, false, "AuthenticAMD family 23 model 49", "two-streams"}, // Zen 2
@@ -206,9 +208,9 @@ func TestTunedTiles(t *testing.T) {
 		{pack.Int4.Name, oneStream, 32, 10, []string{"kept, 10"}},
 		{pack.Int4.Name, oneStream, 32, 11, []string{"5", "6"}},
 		{pack.Int4.Name, oneStream, 32, 13, []string{"6", "kept, 7"}},
-		{pack.Int4.Name, fullWidth, 0, 11, []string{"11"}},
-		{pack.Int4.Name, fullWidth, 32, 10, []string{"5", "5"}},
-		{pack.Int4.Name, fullWidth, 32, 7, []string{"3", "4"}},
+		{pack.Int4.Name, everyLine, 0, 11, []string{"11"}},
+		{pack.Int4.Name, everyLine, 32, 10, []string{"5", "5"}},
+		{pack.Int4.Name, everyLine, 32, 7, []string{"3", "4"}},
 		{pack.Int4.Name, ramps, 32, 10, []string{"5", "5"}},
 	} {
 		tuned = c.tuning

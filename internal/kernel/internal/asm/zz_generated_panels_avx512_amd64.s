@@ -121,6 +121,7 @@ TEXT ·fields1Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VMOVDQU64 spread4<>(SB), Z17
 	VPBROADCASTD word02020202<>(SB), Z18
 	VPBROADCASTD word04040404<>(SB), Z19
@@ -171,6 +172,14 @@ group3:
 	JLT rest6
 	PCALIGN $64
 loop5:
+	TESTQ R11, R11
+	JZ second9
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named10
+second9:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -185,6 +194,7 @@ loop5:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named10:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z18, Z8, Z9
 	VPANDD Z19, Z8, Z10
@@ -289,10 +299,10 @@ one7:
 	JNZ one7
 done8:
 	TESTQ R15, R15
-	JNZ whole9
+	JNZ whole11
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole9
+	JZ whole11
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPANDD Z18, Z8, Z9
@@ -313,7 +323,7 @@ done8:
 	VPDPBUSD Z16, Z13, Z5
 	VPDPBUSD Z16, Z14, Z6
 	VPDPBUSD Z16, Z15, Z7
-whole9:
+whole11:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -361,7 +371,7 @@ whole9:
 	VEXTRACTI32X4 $1, Y7, X8
 	VPADDD X8, X7, X7
 	CMPL Tile_Mul(AX), $1
-	JEQ one10
+	JEQ one12
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -370,7 +380,7 @@ whole9:
 	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
 	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-one10:
+one12:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z1, Z1
@@ -382,7 +392,7 @@ one10:
 	VPADDD Z8, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact11
+	JZ exact13
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), X8
@@ -409,15 +419,15 @@ one10:
 	VPMOVSXBD 28(CX), X8
 	VPMULLD X16, X8, X8
 	VPSUBD X8, X7, X7
-exact11:
+exact13:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums12
+	JEQ sums14
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations14
+	JZ activations16
 	CMPQ Tile_Halves(AX), $0
-	JNE halves13
+	JNE halves15
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -462,8 +472,8 @@ exact11:
 	VMULPS X16, X7, X7
 	VFMADD213PS 112(BX), X15, X7
 	VMOVUPS X7, 112(BX)
-	JMP stored15
-halves13:
+	JMP stored17
+halves15:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -508,8 +518,8 @@ halves13:
 	VMULPS X16, X7, X7
 	VFMADD213PS 112(BX), X15, X7
 	VMOVUPS X7, 112(BX)
-	JMP stored15
-activations14:
+	JMP stored17
+activations16:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS X0, X0
 	VFMADD213PS 0(BX), X16, X0
@@ -535,8 +545,8 @@ activations14:
 	VCVTDQ2PS X7, X7
 	VFMADD213PS 112(BX), X16, X7
 	VMOVUPS X7, 112(BX)
-	JMP stored15
-sums12:
+	JMP stored17
+sums14:
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X1, 16(BX)
 	VMOVUPS X2, 32(BX)
@@ -545,7 +555,7 @@ sums12:
 	VMOVUPS X5, 80(BX)
 	VMOVUPS X6, 96(BX)
 	VMOVUPS X7, 112(BX)
-stored15:
+stored17:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
@@ -575,13 +585,13 @@ TEXT ·fields1Rows32AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word08080808<>(SB), Z29
 	VPBROADCASTD word10101010<>(SB), Z30
 	VPBROADCASTD word20202020<>(SB), Z31
-panel16:
+panel18:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact17
+	JEQ exact19
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS X16, 0(BX)
 	VMOVUPS X16, 16(BX)
@@ -600,7 +610,7 @@ panel16:
 	VMOVUPS X16, 80(BX)
 	VMOVUPS X16, 96(BX)
 	VMOVUPS X16, 112(BX)
-exact17:
+exact19:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -610,7 +620,7 @@ exact17:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group18:
+group20:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -631,9 +641,9 @@ group18:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest21
+	JLT rest23
 	PCALIGN $64
-loop20:
+loop22:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -704,11 +714,11 @@ loop20:
 	ADDQ $128, DI
 	ADDQ $32, SI
 	SUBQ $2, CX
-	JGE loop20
-rest21:
+	JGE loop22
+rest23:
 	ADDQ $2, CX
-	JZ done23
-one22:
+	JZ done25
+one24:
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z27, Z16, Z17
 	VPANDD Z28, Z16, Z18
@@ -740,13 +750,13 @@ one22:
 	ADDQ $64, DI
 	ADDQ $16, SI
 	DECQ CX
-	JNZ one22
-done23:
+	JNZ one24
+done25:
 	TESTQ R15, R15
-	JNZ whole24
+	JNZ whole26
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole24
+	JZ whole26
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z16
 	VPANDD Z27, Z16, Z17
@@ -778,7 +788,7 @@ done23:
 	VPDPBUSD Z25, Z21, Z13
 	VPDPBUSD Z25, Z22, Z14
 	VPDPBUSD Z25, Z23, Z15
-whole24:
+whole26:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -872,7 +882,7 @@ whole24:
 	VEXTRACTI32X4 $1, Y15, X16
 	VPADDD X16, X15, X15
 	CMPL Tile_Mul(AX), $1
-	JEQ one25
+	JEQ one27
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -889,7 +899,7 @@ whole24:
 	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
 	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
-one25:
+one27:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z1, Z1
@@ -910,7 +920,7 @@ one25:
 	VPADDD Z16, Z15, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact26
+	JZ exact28
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), X16
@@ -962,15 +972,15 @@ one25:
 	VPMOVSXBD 28(CX), X16
 	VPMULLD X24, X16, X16
 	VPSUBD X16, X15, X15
-exact26:
+exact28:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums27
+	JEQ sums29
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations29
+	JZ activations31
 	CMPQ Tile_Halves(AX), $0
-	JNE halves28
+	JNE halves30
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1057,8 +1067,8 @@ exact26:
 	VMULPS X24, X15, X15
 	VFMADD213PS 112(BX), X23, X15
 	VMOVUPS X15, 112(BX)
-	JMP stored30
-halves28:
+	JMP stored32
+halves30:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -1145,8 +1155,8 @@ halves28:
 	VMULPS X24, X15, X15
 	VFMADD213PS 112(BX), X23, X15
 	VMOVUPS X15, 112(BX)
-	JMP stored30
-activations29:
+	JMP stored32
+activations31:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS X0, X0
 	VFMADD213PS 0(BX), X24, X0
@@ -1198,8 +1208,8 @@ activations29:
 	VCVTDQ2PS X15, X15
 	VFMADD213PS 112(BX), X24, X15
 	VMOVUPS X15, 112(BX)
-	JMP stored30
-sums27:
+	JMP stored32
+sums29:
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X1, 16(BX)
 	VMOVUPS X2, 32(BX)
@@ -1217,22 +1227,22 @@ sums27:
 	VMOVUPS X13, 80(BX)
 	VMOVUPS X14, 96(BX)
 	VMOVUPS X15, 112(BX)
-stored30:
+stored32:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit19
+	JNZ unit21
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit19:
+unit21:
 	TESTQ R15, R15
-	JNZ group18
+	JNZ group20
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel16
+	JNZ panel18
 	VZEROUPPER
 	RET
 
@@ -1243,13 +1253,13 @@ TEXT ·fields1Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VMOVDQU64 spread4<>(SB), Z30
 	VPBROADCASTD word02020202<>(SB), Z31
-panel31:
+panel33:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact32
+	JEQ exact34
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS X24, 0(BX)
 	VMOVUPS X24, 16(BX)
@@ -1277,7 +1287,7 @@ panel31:
 	VMOVUPS X24, 80(BX)
 	VMOVUPS X24, 96(BX)
 	VMOVUPS X24, 112(BX)
-exact32:
+exact34:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -1287,7 +1297,7 @@ exact32:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group33:
+group35:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1316,9 +1326,9 @@ group33:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest36
+	JLT rest38
 	PCALIGN $64
-loop35:
+loop37:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -1409,11 +1419,11 @@ loop35:
 	ADDQ $128, DI
 	ADDQ $32, SI
 	SUBQ $2, CX
-	JGE loop35
-rest36:
+	JGE loop37
+rest38:
 	ADDQ $2, CX
-	JZ done38
-one37:
+	JZ done40
+one39:
 	VBROADCASTI32X4 0(SI), Z27
 	VPSHUFB Z30, Z27, Z27
 	VBROADCASTI32X4 0(SI)(R8*1), Z28
@@ -1455,13 +1465,13 @@ one37:
 	ADDQ $64, DI
 	ADDQ $16, SI
 	DECQ CX
-	JNZ one37
-done38:
+	JNZ one39
+done40:
 	TESTQ R15, R15
-	JNZ whole39
+	JNZ whole41
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole39
+	JZ whole41
 	KMOVW BX, K2
 	VBROADCASTI32X4 0(SI), Z27
 	VPSHUFB Z30, Z27, Z27
@@ -1504,7 +1514,7 @@ done38:
 	VPDPBUSD Z27, Z26, Z7
 	VPDPBUSD Z28, Z26, Z15
 	VPDPBUSD Z29, Z26, Z23
-whole39:
+whole41:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -1644,7 +1654,7 @@ whole39:
 	VEXTRACTI32X4 $1, Y23, X24
 	VPADDD X24, X23, X23
 	CMPL Tile_Mul(AX), $1
-	JEQ one40
+	JEQ one42
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -1669,7 +1679,7 @@ whole39:
 	VPMULLD.BCST Tile_Mul(AX), Z21, Z21
 	VPMULLD.BCST Tile_Mul(AX), Z22, Z22
 	VPMULLD.BCST Tile_Mul(AX), Z23, Z23
-one40:
+one42:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
 	VPADDD Z24, Z0, Z0
 	VPADDD Z24, Z1, Z1
@@ -1699,7 +1709,7 @@ one40:
 	VPADDD Z24, Z23, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact41
+	JZ exact43
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z27
 	VPMOVSXBD 0(CX), X24
@@ -1776,15 +1786,15 @@ one40:
 	VPMOVSXBD 28(CX), X24
 	VPMULLD X27, X24, X24
 	VPSUBD X24, X23, X23
-exact41:
+exact43:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums42
+	JEQ sums44
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations44
+	JZ activations46
 	CMPQ Tile_Halves(AX), $0
-	JNE halves43
+	JNE halves45
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1913,8 +1923,8 @@ exact41:
 	VMULPS X27, X23, X23
 	VFMADD213PS 112(BX), X24, X23
 	VMOVUPS X23, 112(BX)
-	JMP stored45
-halves43:
+	JMP stored47
+halves45:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -2043,8 +2053,8 @@ halves43:
 	VMULPS X27, X23, X23
 	VFMADD213PS 112(BX), X24, X23
 	VMOVUPS X23, 112(BX)
-	JMP stored45
-activations44:
+	JMP stored47
+activations46:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z27
 	VCVTDQ2PS X0, X0
 	VFMADD213PS 0(BX), X27, X0
@@ -2122,8 +2132,8 @@ activations44:
 	VCVTDQ2PS X23, X23
 	VFMADD213PS 112(BX), X27, X23
 	VMOVUPS X23, 112(BX)
-	JMP stored45
-sums42:
+	JMP stored47
+sums44:
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X1, 16(BX)
 	VMOVUPS X2, 32(BX)
@@ -2150,22 +2160,22 @@ sums42:
 	VMOVUPS X21, 80(BX)
 	VMOVUPS X22, 96(BX)
 	VMOVUPS X23, 112(BX)
-stored45:
+stored47:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit34
+	JNZ unit36
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit34:
+unit36:
 	TESTQ R15, R15
-	JNZ group33
+	JNZ group35
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel31
+	JNZ panel33
 	VZEROUPPER
 	RET
 
@@ -2174,6 +2184,7 @@ TEXT ·fields1Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word02020202<>(SB), Z21
@@ -2183,7 +2194,7 @@ TEXT ·fields1Rows64AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word20202020<>(SB), Z25
 	VPBROADCASTD word40404040<>(SB), Z26
 	VPBROADCASTD word80808080<>(SB), Z27
-panel46:
+panel48:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -2200,7 +2211,7 @@ panel46:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group47:
+group49:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -2213,9 +2224,17 @@ group47:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest50
+	JLT rest52
 	PCALIGN $64
-loop49:
+loop51:
+	TESTQ R11, R11
+	JZ second55
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named56
+second55:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -2230,6 +2249,7 @@ loop49:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named56:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z21, Z8, Z9
 	VPANDD Z22, Z8, Z10
@@ -2305,11 +2325,11 @@ loop49:
 	ADDQ $256, DI
 	ADDQ $32, SI
 	SUBQ $4, CX
-	JGE loop49
-rest50:
+	JGE loop51
+rest52:
 	ADDQ $4, CX
-	JZ done52
-one51:
+	JZ done54
+one53:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z21, Z8, Z9
 	VPANDD Z22, Z8, Z10
@@ -2331,13 +2351,13 @@ one51:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one51
-done52:
+	JNZ one53
+done54:
 	TESTQ R15, R15
-	JNZ whole53
+	JNZ whole57
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole53
+	JZ whole57
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPANDD Z21, Z8, Z9
@@ -2358,7 +2378,7 @@ done52:
 	VPDPBUSD Z16, Z13, Z5
 	VPDPBUSD Z16, Z14, Z6
 	VPDPBUSD Z16, Z15, Z7
-whole53:
+whole57:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -2386,12 +2406,12 @@ whole53:
 	VSHUFI64X2 $0xEE, Z7, Z6, Z6
 	VPADDD Z8, Z6, Z6
 	CMPL Tile_Mul(AX), $1
-	JEQ one54
+	JEQ one58
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
-one54:
+one58:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z2, Z2
@@ -2399,7 +2419,7 @@ one54:
 	VPADDD Z8, Z6, Z6
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact55
+	JZ exact59
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -2414,20 +2434,20 @@ one54:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z6, Z6
-exact55:
+exact59:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums56
+	JEQ sums60
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations58
+	JZ activations62
 	CMPQ Tile_Halves(AX), $0
-	JNE halves57
+	JNE halves61
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more60
+	JNE more64
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -2440,8 +2460,8 @@ exact55:
 	VMOVUPS 192(CX), Z11
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z11, Z6, Z20
-	JMP stored59
-more60:
+	JMP stored63
+more64:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -2459,13 +2479,13 @@ more60:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z16, Z6, Z6
 	VFMADD231PS Z11, Z6, Z20
-	JMP stored59
-halves57:
+	JMP stored63
+halves61:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more61
+	JNE more65
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -2478,8 +2498,8 @@ halves57:
 	VCVTPH2PS 96(CX), Z11
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z11, Z6, Z20
-	JMP stored59
-more61:
+	JMP stored63
+more65:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -2497,8 +2517,8 @@ more61:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z16, Z6, Z6
 	VFMADD231PS Z11, Z6, Z20
-	JMP stored59
-activations58:
+	JMP stored63
+activations62:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -2508,36 +2528,36 @@ activations58:
 	VFMADD231PS Z16, Z4, Z19
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z16, Z6, Z20
-	JMP stored59
-sums56:
+	JMP stored63
+sums60:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z4, 128(BX)
 	VMOVUPS Z6, 192(BX)
-stored59:
+stored63:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit48
+	JNZ unit50
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit48:
+unit50:
 	TESTQ R15, R15
-	JNZ group47
+	JNZ group49
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact62
+	JEQ exact66
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 64(BX)
 	VMOVUPS Z19, 128(BX)
 	VMOVUPS Z20, 192(BX)
-exact62:
+exact66:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel46
+	JNZ panel48
 	VZEROUPPER
 	RET
 
@@ -2554,13 +2574,13 @@ TEXT ·fields1Rows64AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word10101010<>(SB), Z29
 	VPBROADCASTD word20202020<>(SB), Z30
 	VPBROADCASTD word40404040<>(SB), Z31
-panel63:
+panel67:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact64
+	JEQ exact68
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -2571,7 +2591,7 @@ panel63:
 	VMOVUPS Z16, 64(BX)
 	VMOVUPS Z16, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact64:
+exact68:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -2581,7 +2601,7 @@ exact64:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group65:
+group69:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -2602,9 +2622,9 @@ group65:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest68
+	JLT rest72
 	PCALIGN $64
-loop67:
+loop71:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -2675,11 +2695,11 @@ loop67:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop67
-rest68:
+	JGE loop71
+rest72:
 	ADDQ $2, CX
-	JZ done70
-one69:
+	JZ done74
+one73:
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z26, Z16, Z17
 	VPANDD Z27, Z16, Z18
@@ -2711,13 +2731,13 @@ one69:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one69
-done70:
+	JNZ one73
+done74:
 	TESTQ R15, R15
-	JNZ whole71
+	JNZ whole75
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole71
+	JZ whole75
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z16
 	VPANDD Z26, Z16, Z17
@@ -2749,7 +2769,7 @@ done70:
 	VPDPBUSD Z25, Z21, Z13
 	VPDPBUSD Z25, Z22, Z14
 	VPDPBUSD Z25, Z23, Z15
-whole71:
+whole75:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -2803,7 +2823,7 @@ whole71:
 	VSHUFI64X2 $0xEE, Z15, Z14, Z14
 	VPADDD Z16, Z14, Z14
 	CMPL Tile_Mul(AX), $1
-	JEQ one72
+	JEQ one76
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -2812,7 +2832,7 @@ whole71:
 	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
 	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
-one72:
+one76:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z2, Z2
@@ -2825,7 +2845,7 @@ one72:
 	VPADDD Z16, Z14, Z14
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact73
+	JZ exact77
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z16
@@ -2853,15 +2873,15 @@ one72:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z24, Z16, Z16
 	VPSUBD Z16, Z14, Z14
-exact73:
+exact77:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums74
+	JEQ sums78
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations76
+	JZ activations80
 	CMPQ Tile_Halves(AX), $0
-	JNE halves75
+	JNE halves79
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -2908,8 +2928,8 @@ exact73:
 	VMULPS Z24, Z14, Z14
 	VFMADD213PS 192(BX), Z19, Z14
 	VMOVUPS Z14, 192(BX)
-	JMP stored77
-halves75:
+	JMP stored81
+halves79:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -2956,8 +2976,8 @@ halves75:
 	VMULPS Z24, Z14, Z14
 	VFMADD213PS 192(BX), Z19, Z14
 	VMOVUPS Z14, 192(BX)
-	JMP stored77
-activations76:
+	JMP stored81
+activations80:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -2985,8 +3005,8 @@ activations76:
 	VCVTDQ2PS Z14, Z14
 	VFMADD213PS 192(BX), Z24, Z14
 	VMOVUPS Z14, 192(BX)
-	JMP stored77
-sums74:
+	JMP stored81
+sums78:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z4, 128(BX)
@@ -2996,22 +3016,22 @@ sums74:
 	VMOVUPS Z10, 64(BX)
 	VMOVUPS Z12, 128(BX)
 	VMOVUPS Z14, 192(BX)
-stored77:
+stored81:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit66
+	JNZ unit70
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit66:
+unit70:
 	TESTQ R15, R15
-	JNZ group65
+	JNZ group69
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel63
+	JNZ panel67
 	VZEROUPPER
 	RET
 
@@ -3024,13 +3044,13 @@ TEXT ·fields1Rows64AVX512x3(SB), NOSPLIT, $0-8
 	KMOVW BX, K1
 	VPBROADCASTD word02020202<>(SB), Z30
 	VPBROADCASTD word04040404<>(SB), Z31
-panel78:
+panel82:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact79
+	JEQ exact83
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -3046,7 +3066,7 @@ panel78:
 	VMOVUPS Z24, 64(BX)
 	VMOVUPS Z24, 128(BX)
 	VMOVUPS Z24, 192(BX)
-exact79:
+exact83:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -3056,7 +3076,7 @@ exact79:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group80:
+group84:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -3085,9 +3105,9 @@ group80:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest83
+	JLT rest87
 	PCALIGN $64
-loop82:
+loop86:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -3178,11 +3198,11 @@ loop82:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop82
-rest83:
+	JGE loop86
+rest87:
 	ADDQ $2, CX
-	JZ done85
-one84:
+	JZ done89
+one88:
 	VPBROADCASTD 0(SI), Z27
 	VPBLENDMD.BCST 4(SI), Z27, K1, Z27
 	VPBROADCASTD 0(SI)(R8*1), Z28
@@ -3224,13 +3244,13 @@ one84:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one84
-done85:
+	JNZ one88
+done89:
 	TESTQ R15, R15
-	JNZ whole86
+	JNZ whole90
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole86
+	JZ whole90
 	KMOVW BX, K2
 	VPBROADCASTD 0(SI), Z27
 	VPBLENDMD.BCST 4(SI), Z27, K1, Z27
@@ -3273,7 +3293,7 @@ done85:
 	VPDPBUSD Z27, Z26, Z7
 	VPDPBUSD Z28, Z26, Z15
 	VPDPBUSD Z29, Z26, Z23
-whole86:
+whole90:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -3353,7 +3373,7 @@ whole86:
 	VSHUFI64X2 $0xEE, Z23, Z22, Z22
 	VPADDD Z24, Z22, Z22
 	CMPL Tile_Mul(AX), $1
-	JEQ one87
+	JEQ one91
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -3366,7 +3386,7 @@ whole86:
 	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
 	VPMULLD.BCST Tile_Mul(AX), Z20, Z20
 	VPMULLD.BCST Tile_Mul(AX), Z22, Z22
-one87:
+one91:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
 	VPADDD Z24, Z0, Z0
 	VPADDD Z24, Z2, Z2
@@ -3384,7 +3404,7 @@ one87:
 	VPADDD Z24, Z22, Z22
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact88
+	JZ exact92
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z27
 	VPMOVSXBD 0(CX), Z24
@@ -3425,15 +3445,15 @@ one87:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z27, Z24, Z24
 	VPSUBD Z24, Z22, Z22
-exact88:
+exact92:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums89
+	JEQ sums93
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations91
+	JZ activations95
 	CMPQ Tile_Halves(AX), $0
-	JNE halves90
+	JNE halves94
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -3502,8 +3522,8 @@ exact88:
 	VMULPS Z27, Z22, Z22
 	VFMADD213PS 192(BX), Z24, Z22
 	VMOVUPS Z22, 192(BX)
-	JMP stored92
-halves90:
+	JMP stored96
+halves94:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -3572,8 +3592,8 @@ halves90:
 	VMULPS Z27, Z22, Z22
 	VFMADD213PS 192(BX), Z24, Z22
 	VMOVUPS Z22, 192(BX)
-	JMP stored92
-activations91:
+	JMP stored96
+activations95:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z27
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z27, Z0
@@ -3615,8 +3635,8 @@ activations91:
 	VCVTDQ2PS Z22, Z22
 	VFMADD213PS 192(BX), Z27, Z22
 	VMOVUPS Z22, 192(BX)
-	JMP stored92
-sums89:
+	JMP stored96
+sums93:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z4, 128(BX)
@@ -3631,22 +3651,22 @@ sums89:
 	VMOVUPS Z18, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z22, 192(BX)
-stored92:
+stored96:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit81
+	JNZ unit85
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit81:
+unit85:
 	TESTQ R15, R15
-	JNZ group80
+	JNZ group84
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel78
+	JNZ panel82
 	VZEROUPPER
 	RET
 
@@ -3655,12 +3675,13 @@ TEXT ·fields2Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word0c0c0c0c<>(SB), Z15
 	VPBROADCASTD word30303030<>(SB), Z16
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z17
-panel93:
+panel97:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -3675,7 +3696,7 @@ panel93:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group94:
+group98:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -3688,9 +3709,17 @@ group94:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest97
+	JLT rest101
 	PCALIGN $64
-loop96:
+loop100:
+	TESTQ R11, R11
+	JZ second104
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named105
+second104:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -3705,6 +3734,7 @@ loop96:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named105:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z15, Z8, Z9
 	VPANDD Z16, Z8, Z10
@@ -3748,11 +3778,11 @@ loop96:
 	ADDQ $256, DI
 	ADDQ $32, SI
 	SUBQ $4, CX
-	JGE loop96
-rest97:
+	JGE loop100
+rest101:
 	ADDQ $4, CX
-	JZ done99
-one98:
+	JZ done103
+one102:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z15, Z8, Z9
 	VPANDD Z16, Z8, Z10
@@ -3766,13 +3796,13 @@ one98:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one98
-done99:
+	JNZ one102
+done103:
 	TESTQ R15, R15
-	JNZ whole100
+	JNZ whole106
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole100
+	JZ whole106
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPANDD Z15, Z8, Z9
@@ -3785,7 +3815,7 @@ done99:
 	VPDPBUSD Z12, Z9, Z1
 	VPDPBUSD Z12, Z10, Z2
 	VPDPBUSD Z12, Z11, Z3
-whole100:
+whole106:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -3803,16 +3833,16 @@ whole100:
 	VSHUFI64X2 $0xEE, Z3, Z2, Z2
 	VPADDD Z8, Z2, Z2
 	CMPL Tile_Mul(AX), $1
-	JEQ one101
+	JEQ one107
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
-one101:
+one107:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z2, Z2
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact102
+	JZ exact108
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -3821,28 +3851,28 @@ one101:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z2, Z2
-exact102:
+exact108:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums103
+	JEQ sums109
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations105
+	JZ activations111
 	CMPQ Tile_Halves(AX), $0
-	JNE halves104
+	JNE halves110
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more107
+	JNE more113
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
 	VMOVUPS 64(CX), Z9
 	VCVTDQ2PS Z2, Z2
 	VFMADD231PS Z9, Z2, Z14
-	JMP stored106
-more107:
+	JMP stored112
+more113:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -3852,21 +3882,21 @@ more107:
 	VCVTDQ2PS Z2, Z2
 	VMULPS Z12, Z2, Z2
 	VFMADD231PS Z9, Z2, Z14
-	JMP stored106
-halves104:
+	JMP stored112
+halves110:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more108
+	JNE more114
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
 	VCVTPH2PS 32(CX), Z9
 	VCVTDQ2PS Z2, Z2
 	VFMADD231PS Z9, Z2, Z14
-	JMP stored106
-more108:
+	JMP stored112
+more114:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -3876,39 +3906,39 @@ more108:
 	VCVTDQ2PS Z2, Z2
 	VMULPS Z12, Z2, Z2
 	VFMADD231PS Z9, Z2, Z14
-	JMP stored106
-activations105:
+	JMP stored112
+activations111:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
 	VCVTDQ2PS Z2, Z2
 	VFMADD231PS Z12, Z2, Z14
-	JMP stored106
-sums103:
+	JMP stored112
+sums109:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
-stored106:
+stored112:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit95
+	JNZ unit99
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit95:
+unit99:
 	TESTQ R15, R15
-	JNZ group94
+	JNZ group98
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact109
+	JEQ exact115
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
-exact109:
+exact115:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel93
+	JNZ panel97
 	VZEROUPPER
 	RET
 
@@ -3922,7 +3952,7 @@ TEXT ·fields2Rows32AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z18
 	VPBROADCASTD word30303030<>(SB), Z19
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z20
-panel110:
+panel116:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -3939,7 +3969,7 @@ panel110:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group111:
+group117:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -3952,9 +3982,9 @@ group111:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest114
+	JLT rest120
 	PCALIGN $64
-loop113:
+loop119:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -4001,11 +4031,11 @@ loop113:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop113
-rest114:
+	JGE loop119
+rest120:
 	ADDQ $2, CX
-	JZ done116
-one115:
+	JZ done122
+one121:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z18, Z8, Z9
 	VPANDD Z19, Z8, Z10
@@ -4025,13 +4055,13 @@ one115:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one115
-done116:
+	JNZ one121
+done122:
 	TESTQ R15, R15
-	JNZ whole117
+	JNZ whole123
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole117
+	JZ whole123
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPANDD Z18, Z8, Z9
@@ -4051,7 +4081,7 @@ done116:
 	VPDPBUSD Z13, Z9, Z5
 	VPDPBUSD Z13, Z10, Z6
 	VPDPBUSD Z13, Z11, Z7
-whole117:
+whole123:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -4077,12 +4107,12 @@ whole117:
 	VSHUFI64X2 $0xEE, Z7, Z6, Z6
 	VPADDD Z8, Z6, Z6
 	CMPL Tile_Mul(AX), $1
-	JEQ one118
+	JEQ one124
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
-one118:
+one124:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z2, Z2
@@ -4091,7 +4121,7 @@ one118:
 	VPADDD Z8, Z6, Z6
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact119
+	JZ exact125
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -4107,20 +4137,20 @@ one118:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z6, Z6
-exact119:
+exact125:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums120
+	JEQ sums126
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations122
+	JZ activations128
 	CMPQ Tile_Halves(AX), $0
-	JNE halves121
+	JNE halves127
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more124
+	JNE more130
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -4134,8 +4164,8 @@ exact119:
 	VFMADD231PS Z8, Z4, Z16
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z9, Z6, Z17
-	JMP stored123
-more124:
+	JMP stored129
+more130:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -4155,13 +4185,13 @@ more124:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z12, Z6, Z6
 	VFMADD231PS Z9, Z6, Z17
-	JMP stored123
-halves121:
+	JMP stored129
+halves127:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more125
+	JNE more131
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -4175,8 +4205,8 @@ halves121:
 	VFMADD231PS Z8, Z4, Z16
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z9, Z6, Z17
-	JMP stored123
-more125:
+	JMP stored129
+more131:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -4196,8 +4226,8 @@ more125:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z12, Z6, Z6
 	VFMADD231PS Z9, Z6, Z17
-	JMP stored123
-activations122:
+	JMP stored129
+activations128:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -4209,38 +4239,38 @@ activations122:
 	VFMADD231PS Z12, Z4, Z16
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z12, Z6, Z17
-	JMP stored123
-sums120:
+	JMP stored129
+sums126:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z6, 64(BX)
-stored123:
+stored129:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit112
+	JNZ unit118
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit112:
+unit118:
 	TESTQ R15, R15
-	JNZ group111
+	JNZ group117
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact126
+	JEQ exact132
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-exact126:
+exact132:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel110
+	JNZ panel116
 	VZEROUPPER
 	RET
 
@@ -4254,7 +4284,7 @@ TEXT ·fields2Rows32AVX512x3(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z24
 	VPBROADCASTD word30303030<>(SB), Z25
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z26
-panel127:
+panel133:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -4273,7 +4303,7 @@ panel127:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group128:
+group134:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -4290,9 +4320,9 @@ group128:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ $2, CX
-	JLT rest131
+	JLT rest137
 	PCALIGN $64
-loop130:
+loop136:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -4351,11 +4381,11 @@ loop130:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop130
-rest131:
+	JGE loop136
+rest137:
 	ADDQ $2, CX
-	JZ done133
-one132:
+	JZ done139
+one138:
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z24, Z12, Z13
 	VPANDD Z25, Z12, Z14
@@ -4381,13 +4411,13 @@ one132:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one132
-done133:
+	JNZ one138
+done139:
 	TESTQ R15, R15
-	JNZ whole134
+	JNZ whole140
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole134
+	JZ whole140
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z12
 	VPANDD Z24, Z12, Z13
@@ -4414,7 +4444,7 @@ done133:
 	VPDPBUSD Z16, Z13, Z9
 	VPDPBUSD Z16, Z14, Z10
 	VPDPBUSD Z16, Z15, Z11
-whole134:
+whole140:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -4452,14 +4482,14 @@ whole134:
 	VSHUFI64X2 $0xEE, Z11, Z10, Z10
 	VPADDD Z12, Z10, Z10
 	CMPL Tile_Mul(AX), $1
-	JEQ one135
+	JEQ one141
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
 	VPMULLD.BCST Tile_Mul(AX), Z8, Z8
 	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
-one135:
+one141:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z12
 	VPADDD Z12, Z0, Z0
 	VPADDD Z12, Z2, Z2
@@ -4471,7 +4501,7 @@ one135:
 	VPADDD Z12, Z10, Z10
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact136
+	JZ exact142
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -4494,20 +4524,20 @@ one135:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z10, Z10
-exact136:
+exact142:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums137
+	JEQ sums143
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations139
+	JZ activations145
 	CMPQ Tile_Halves(AX), $0
-	JNE halves138
+	JNE halves144
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more141
+	JNE more147
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -4526,8 +4556,8 @@ exact136:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z10, Z10
 	VFMADD231PS Z13, Z10, Z23
-	JMP stored140
-more141:
+	JMP stored146
+more147:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -4555,13 +4585,13 @@ more141:
 	VCVTDQ2PS Z10, Z10
 	VMULPS Z16, Z10, Z10
 	VFMADD231PS Z13, Z10, Z23
-	JMP stored140
-halves138:
+	JMP stored146
+halves144:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more142
+	JNE more148
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -4580,8 +4610,8 @@ halves138:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z10, Z10
 	VFMADD231PS Z13, Z10, Z23
-	JMP stored140
-more142:
+	JMP stored146
+more148:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -4609,8 +4639,8 @@ more142:
 	VCVTDQ2PS Z10, Z10
 	VMULPS Z16, Z10, Z10
 	VFMADD231PS Z13, Z10, Z23
-	JMP stored140
-activations139:
+	JMP stored146
+activations145:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -4628,8 +4658,8 @@ activations139:
 	VFMADD231PS Z16, Z8, Z22
 	VCVTDQ2PS Z10, Z10
 	VFMADD231PS Z16, Z10, Z23
-	JMP stored140
-sums137:
+	JMP stored146
+sums143:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -4638,19 +4668,19 @@ sums137:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z10, 64(BX)
-stored140:
+stored146:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit129
+	JNZ unit135
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit129:
+unit135:
 	TESTQ R15, R15
-	JNZ group128
+	JNZ group134
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact143
+	JEQ exact149
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -4660,12 +4690,12 @@ unit129:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact143:
+exact149:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel127
+	JNZ panel133
 	VZEROUPPER
 	RET
 
@@ -4679,7 +4709,7 @@ TEXT ·fields2Rows32AVX512x4(SB), NOSPLIT, $0-8
 	KMOVW BX, K1
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
-panel144:
+panel150:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -4700,7 +4730,7 @@ panel144:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group145:
+group151:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -4721,9 +4751,9 @@ group145:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest148
+	JLT rest154
 	PCALIGN $64
-loop147:
+loop153:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -4794,11 +4824,11 @@ loop147:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop147
-rest148:
+	JGE loop153
+rest154:
 	ADDQ $2, CX
-	JZ done150
-one149:
+	JZ done156
+one155:
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z30, Z16, Z17
 	VPANDD Z31, Z16, Z18
@@ -4830,13 +4860,13 @@ one149:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one149
-done150:
+	JNZ one155
+done156:
 	TESTQ R15, R15
-	JNZ whole151
+	JNZ whole157
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole151
+	JZ whole157
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z16
 	VPANDD Z30, Z16, Z17
@@ -4870,7 +4900,7 @@ done150:
 	VPDPBUSD Z21, Z17, Z13
 	VPDPBUSD Z21, Z18, Z14
 	VPDPBUSD Z21, Z19, Z15
-whole151:
+whole157:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -4920,7 +4950,7 @@ whole151:
 	VSHUFI64X2 $0xEE, Z15, Z14, Z14
 	VPADDD Z16, Z14, Z14
 	CMPL Tile_Mul(AX), $1
-	JEQ one152
+	JEQ one158
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -4929,7 +4959,7 @@ whole151:
 	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
 	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
-one152:
+one158:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z2, Z2
@@ -4944,7 +4974,7 @@ one152:
 	VPADDD Z16, Z14, Z14
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact153
+	JZ exact159
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -4974,20 +5004,20 @@ one152:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z14, Z14
-exact153:
+exact159:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums154
+	JEQ sums160
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations156
+	JZ activations162
 	CMPQ Tile_Halves(AX), $0
-	JNE halves155
+	JNE halves161
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more158
+	JNE more164
 	VMOVUPS 0(CX), Z16
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -5011,8 +5041,8 @@ exact153:
 	VFMADD231PS Z16, Z12, Z28
 	VCVTDQ2PS Z14, Z14
 	VFMADD231PS Z17, Z14, Z29
-	JMP stored157
-more158:
+	JMP stored163
+more164:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VMOVUPS 0(CX), Z16
 	PREFETCHT1 2048(CX)
@@ -5048,13 +5078,13 @@ more158:
 	VCVTDQ2PS Z14, Z14
 	VMULPS Z20, Z14, Z14
 	VFMADD231PS Z17, Z14, Z29
-	JMP stored157
-halves155:
+	JMP stored163
+halves161:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more159
+	JNE more165
 	VCVTPH2PS 0(CX), Z16
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -5078,8 +5108,8 @@ halves155:
 	VFMADD231PS Z16, Z12, Z28
 	VCVTDQ2PS Z14, Z14
 	VFMADD231PS Z17, Z14, Z29
-	JMP stored157
-more159:
+	JMP stored163
+more165:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTPH2PS 0(CX), Z16
 	PREFETCHT1 2048(CX)
@@ -5115,8 +5145,8 @@ more159:
 	VCVTDQ2PS Z14, Z14
 	VMULPS Z20, Z14, Z14
 	VFMADD231PS Z17, Z14, Z29
-	JMP stored157
-activations156:
+	JMP stored163
+activations162:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z20, Z0, Z22
@@ -5140,8 +5170,8 @@ activations156:
 	VFMADD231PS Z20, Z12, Z28
 	VCVTDQ2PS Z14, Z14
 	VFMADD231PS Z20, Z14, Z29
-	JMP stored157
-sums154:
+	JMP stored163
+sums160:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -5153,19 +5183,19 @@ sums154:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z14, 64(BX)
-stored157:
+stored163:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit146
+	JNZ unit152
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit146:
+unit152:
 	TESTQ R15, R15
-	JNZ group145
+	JNZ group151
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact160
+	JEQ exact166
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
@@ -5178,12 +5208,12 @@ unit146:
 	ADDQ R9, BX
 	VMOVUPS Z28, 0(BX)
 	VMOVUPS Z29, 64(BX)
-exact160:
+exact166:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel144
+	JNZ panel150
 	VZEROUPPER
 	RET
 
@@ -5198,13 +5228,13 @@ TEXT ·fields2Rows32AVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
 	VPBROADCASTD word30303030<>(SB), Z27
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z28
-panel161:
+panel167:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact162
+	JEQ exact168
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -5220,7 +5250,7 @@ panel161:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact162:
+exact168:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -5230,7 +5260,7 @@ exact162:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group163:
+group169:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -5255,9 +5285,9 @@ group163:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $2, CX
-	JLT rest166
+	JLT rest172
 	PCALIGN $64
-loop165:
+loop171:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -5340,11 +5370,11 @@ loop165:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop165
-rest166:
+	JGE loop171
+rest172:
 	ADDQ $2, CX
-	JZ done168
-one167:
+	JZ done174
+one173:
 	VMOVDQU64 0(DI), Z20
 	VPANDD Z26, Z20, Z21
 	VPANDD Z27, Z20, Z22
@@ -5382,13 +5412,13 @@ one167:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one167
-done168:
+	JNZ one173
+done174:
 	TESTQ R15, R15
-	JNZ whole169
+	JNZ whole175
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole169
+	JZ whole175
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z20
 	VPANDD Z26, Z20, Z21
@@ -5429,7 +5459,7 @@ done168:
 	VPDPBUSD Z24, Z21, Z17
 	VPDPBUSD Z24, Z22, Z18
 	VPDPBUSD Z24, Z23, Z19
-whole169:
+whole175:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -5491,7 +5521,7 @@ whole169:
 	VSHUFI64X2 $0xEE, Z19, Z18, Z18
 	VPADDD Z20, Z18, Z18
 	CMPL Tile_Mul(AX), $1
-	JEQ one170
+	JEQ one176
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -5502,7 +5532,7 @@ whole169:
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
 	VPMULLD.BCST Tile_Mul(AX), Z16, Z16
 	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
-one170:
+one176:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z20
 	VPADDD Z20, Z0, Z0
 	VPADDD Z20, Z2, Z2
@@ -5520,7 +5550,7 @@ one170:
 	VPADDD Z20, Z18, Z18
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact171
+	JZ exact177
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -5557,15 +5587,15 @@ one170:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z18, Z18
-exact171:
+exact177:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums172
+	JEQ sums178
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations174
+	JZ activations180
 	CMPQ Tile_Halves(AX), $0
-	JNE halves173
+	JNE halves179
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -5622,8 +5652,8 @@ exact171:
 	VMULPS Z24, Z18, Z18
 	VFMADD213PS 64(BX), Z21, Z18
 	VMOVUPS Z18, 64(BX)
-	JMP stored175
-halves173:
+	JMP stored181
+halves179:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -5680,8 +5710,8 @@ halves173:
 	VMULPS Z24, Z18, Z18
 	VFMADD213PS 64(BX), Z21, Z18
 	VMOVUPS Z18, 64(BX)
-	JMP stored175
-activations174:
+	JMP stored181
+activations180:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -5721,8 +5751,8 @@ activations174:
 	VCVTDQ2PS Z18, Z18
 	VFMADD213PS 64(BX), Z24, Z18
 	VMOVUPS Z18, 64(BX)
-	JMP stored175
-sums172:
+	JMP stored181
+sums178:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -5737,22 +5767,22 @@ sums172:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z18, 64(BX)
-stored175:
+stored181:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit164
+	JNZ unit170
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit164:
+unit170:
 	TESTQ R15, R15
-	JNZ group163
+	JNZ group169
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel161
+	JNZ panel167
 	VZEROUPPER
 	RET
 
@@ -5767,13 +5797,13 @@ TEXT ·fields2Rows32AVX512x6(SB), NOSPLIT, $0-8
 	KMOVW BX, K1
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
-panel176:
+panel182:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact177
+	JEQ exact183
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -5792,7 +5822,7 @@ panel176:
 	ADDQ R9, BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
-exact177:
+exact183:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -5802,7 +5832,7 @@ exact177:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group178:
+group184:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -5831,9 +5861,9 @@ group178:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest181
+	JLT rest187
 	PCALIGN $64
-loop180:
+loop186:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -5928,11 +5958,11 @@ loop180:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop180
-rest181:
+	JGE loop186
+rest187:
 	ADDQ $2, CX
-	JZ done183
-one182:
+	JZ done189
+one188:
 	VMOVDQU64 0(DI), Z24
 	VPANDD Z30, Z24, Z25
 	VPANDD Z31, Z24, Z26
@@ -5976,13 +6006,13 @@ one182:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one182
-done183:
+	JNZ one188
+done189:
 	TESTQ R15, R15
-	JNZ whole184
+	JNZ whole190
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole184
+	JZ whole190
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z24
 	VPANDD Z30, Z24, Z25
@@ -6030,7 +6060,7 @@ done183:
 	VPDPBUSD Z29, Z25, Z21
 	VPDPBUSD Z29, Z26, Z22
 	VPDPBUSD Z29, Z27, Z23
-whole184:
+whole190:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -6104,7 +6134,7 @@ whole184:
 	VSHUFI64X2 $0xEE, Z23, Z22, Z22
 	VPADDD Z24, Z22, Z22
 	CMPL Tile_Mul(AX), $1
-	JEQ one185
+	JEQ one191
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -6117,7 +6147,7 @@ whole184:
 	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
 	VPMULLD.BCST Tile_Mul(AX), Z20, Z20
 	VPMULLD.BCST Tile_Mul(AX), Z22, Z22
-one185:
+one191:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
 	VPADDD Z24, Z0, Z0
 	VPADDD Z24, Z2, Z2
@@ -6138,7 +6168,7 @@ one185:
 	VPADDD Z24, Z22, Z22
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact186
+	JZ exact192
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -6182,15 +6212,15 @@ one185:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z22, Z22
-exact186:
+exact192:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums187
+	JEQ sums193
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations189
+	JZ activations195
 	CMPQ Tile_Halves(AX), $0
-	JNE halves188
+	JNE halves194
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -6257,8 +6287,8 @@ exact186:
 	VMULPS Z28, Z22, Z22
 	VFMADD213PS 64(BX), Z25, Z22
 	VMOVUPS Z22, 64(BX)
-	JMP stored190
-halves188:
+	JMP stored196
+halves194:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -6325,8 +6355,8 @@ halves188:
 	VMULPS Z28, Z22, Z22
 	VFMADD213PS 64(BX), Z25, Z22
 	VMOVUPS Z22, 64(BX)
-	JMP stored190
-activations189:
+	JMP stored196
+activations195:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -6374,8 +6404,8 @@ activations189:
 	VCVTDQ2PS Z22, Z22
 	VFMADD213PS 64(BX), Z28, Z22
 	VMOVUPS Z22, 64(BX)
-	JMP stored190
-sums187:
+	JMP stored196
+sums193:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -6393,22 +6423,22 @@ sums187:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z22, 64(BX)
-stored190:
+stored196:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit179
+	JNZ unit185
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit179:
+unit185:
 	TESTQ R15, R15
-	JNZ group178
+	JNZ group184
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel176
+	JNZ panel182
 	VZEROUPPER
 	RET
 
@@ -6417,13 +6447,14 @@ TEXT ·ternaryRows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word55555555<>(SB), Z15
 	VPBROADCASTD word0c0c0c0c<>(SB), Z16
 	VPBROADCASTD word30303030<>(SB), Z17
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z18
-panel191:
+panel197:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -6438,7 +6469,7 @@ panel191:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group192:
+group198:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -6451,9 +6482,17 @@ group192:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest195
+	JLT rest201
 	PCALIGN $64
-loop194:
+loop200:
+	TESTQ R11, R11
+	JZ second204
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named205
+second204:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -6468,6 +6507,7 @@ loop194:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named205:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z15, Z9, Z8
@@ -6519,11 +6559,11 @@ loop194:
 	ADDQ $256, DI
 	ADDQ $32, SI
 	SUBQ $4, CX
-	JGE loop194
-rest195:
+	JGE loop200
+rest201:
 	ADDQ $4, CX
-	JZ done197
-one196:
+	JZ done203
+one202:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z15, Z9, Z8
@@ -6539,13 +6579,13 @@ one196:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one196
-done197:
+	JNZ one202
+done203:
 	TESTQ R15, R15
-	JNZ whole198
+	JNZ whole206
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole198
+	JZ whole206
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPSRLW $1, Z8, Z9
@@ -6560,7 +6600,7 @@ done197:
 	VPDPBUSD Z12, Z9, Z1
 	VPDPBUSD Z12, Z10, Z2
 	VPDPBUSD Z12, Z11, Z3
-whole198:
+whole206:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -6582,7 +6622,7 @@ whole198:
 	VPSUBD Z2, Z8, Z2
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact199
+	JZ exact207
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -6591,28 +6631,28 @@ whole198:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z2, Z2
-exact199:
+exact207:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums200
+	JEQ sums208
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations202
+	JZ activations210
 	CMPQ Tile_Halves(AX), $0
-	JNE halves201
+	JNE halves209
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more204
+	JNE more212
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
 	VMOVUPS 64(CX), Z9
 	VCVTDQ2PS Z2, Z2
 	VFMADD231PS Z9, Z2, Z14
-	JMP stored203
-more204:
+	JMP stored211
+more212:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -6622,21 +6662,21 @@ more204:
 	VCVTDQ2PS Z2, Z2
 	VMULPS Z12, Z2, Z2
 	VFMADD231PS Z9, Z2, Z14
-	JMP stored203
-halves201:
+	JMP stored211
+halves209:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more205
+	JNE more213
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
 	VCVTPH2PS 32(CX), Z9
 	VCVTDQ2PS Z2, Z2
 	VFMADD231PS Z9, Z2, Z14
-	JMP stored203
-more205:
+	JMP stored211
+more213:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -6646,39 +6686,39 @@ more205:
 	VCVTDQ2PS Z2, Z2
 	VMULPS Z12, Z2, Z2
 	VFMADD231PS Z9, Z2, Z14
-	JMP stored203
-activations202:
+	JMP stored211
+activations210:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
 	VCVTDQ2PS Z2, Z2
 	VFMADD231PS Z12, Z2, Z14
-	JMP stored203
-sums200:
+	JMP stored211
+sums208:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
-stored203:
+stored211:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit193
+	JNZ unit199
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit193:
+unit199:
 	TESTQ R15, R15
-	JNZ group192
+	JNZ group198
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact206
+	JEQ exact214
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
-exact206:
+exact214:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel191
+	JNZ panel197
 	VZEROUPPER
 	RET
 
@@ -6693,7 +6733,7 @@ TEXT ·ternaryRows32AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z19
 	VPBROADCASTD word30303030<>(SB), Z20
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z21
-panel207:
+panel215:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -6710,7 +6750,7 @@ panel207:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group208:
+group216:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -6723,9 +6763,9 @@ group208:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest211
+	JLT rest219
 	PCALIGN $64
-loop210:
+loop218:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -6776,11 +6816,11 @@ loop210:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop210
-rest211:
+	JGE loop218
+rest219:
 	ADDQ $2, CX
-	JZ done213
-one212:
+	JZ done221
+one220:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z18, Z9, Z8
@@ -6802,13 +6842,13 @@ one212:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one212
-done213:
+	JNZ one220
+done221:
 	TESTQ R15, R15
-	JNZ whole214
+	JNZ whole222
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole214
+	JZ whole222
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPSRLW $1, Z8, Z9
@@ -6830,7 +6870,7 @@ done213:
 	VPDPBUSD Z13, Z9, Z5
 	VPDPBUSD Z13, Z10, Z6
 	VPDPBUSD Z13, Z11, Z7
-whole214:
+whole222:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -6863,7 +6903,7 @@ whole214:
 	VPSUBD Z6, Z8, Z6
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact215
+	JZ exact223
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -6879,20 +6919,20 @@ whole214:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z6, Z6
-exact215:
+exact223:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums216
+	JEQ sums224
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations218
+	JZ activations226
 	CMPQ Tile_Halves(AX), $0
-	JNE halves217
+	JNE halves225
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more220
+	JNE more228
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -6906,8 +6946,8 @@ exact215:
 	VFMADD231PS Z8, Z4, Z16
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z9, Z6, Z17
-	JMP stored219
-more220:
+	JMP stored227
+more228:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -6927,13 +6967,13 @@ more220:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z12, Z6, Z6
 	VFMADD231PS Z9, Z6, Z17
-	JMP stored219
-halves217:
+	JMP stored227
+halves225:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more221
+	JNE more229
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -6947,8 +6987,8 @@ halves217:
 	VFMADD231PS Z8, Z4, Z16
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z9, Z6, Z17
-	JMP stored219
-more221:
+	JMP stored227
+more229:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -6968,8 +7008,8 @@ more221:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z12, Z6, Z6
 	VFMADD231PS Z9, Z6, Z17
-	JMP stored219
-activations218:
+	JMP stored227
+activations226:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -6981,38 +7021,38 @@ activations218:
 	VFMADD231PS Z12, Z4, Z16
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z12, Z6, Z17
-	JMP stored219
-sums216:
+	JMP stored227
+sums224:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z6, 64(BX)
-stored219:
+stored227:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit209
+	JNZ unit217
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit209:
+unit217:
 	TESTQ R15, R15
-	JNZ group208
+	JNZ group216
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact222
+	JEQ exact230
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-exact222:
+exact230:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel207
+	JNZ panel215
 	VZEROUPPER
 	RET
 
@@ -7027,7 +7067,7 @@ TEXT ·ternaryRows32AVX512x3(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z25
 	VPBROADCASTD word30303030<>(SB), Z26
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z27
-panel223:
+panel231:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -7046,7 +7086,7 @@ panel223:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group224:
+group232:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -7063,9 +7103,9 @@ group224:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ $2, CX
-	JLT rest227
+	JLT rest235
 	PCALIGN $64
-loop226:
+loop234:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -7128,11 +7168,11 @@ loop226:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop226
-rest227:
+	JGE loop234
+rest235:
 	ADDQ $2, CX
-	JZ done229
-one228:
+	JZ done237
+one236:
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $1, Z12, Z13
 	VPTERNLOGD $0x52, Z24, Z13, Z12
@@ -7160,13 +7200,13 @@ one228:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one228
-done229:
+	JNZ one236
+done237:
 	TESTQ R15, R15
-	JNZ whole230
+	JNZ whole238
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole230
+	JZ whole238
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z12
 	VPSRLW $1, Z12, Z13
@@ -7195,7 +7235,7 @@ done229:
 	VPDPBUSD Z16, Z13, Z9
 	VPDPBUSD Z16, Z14, Z10
 	VPDPBUSD Z16, Z15, Z11
-whole230:
+whole238:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -7243,7 +7283,7 @@ whole230:
 	VPSUBD Z10, Z12, Z10
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact231
+	JZ exact239
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -7266,20 +7306,20 @@ whole230:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z10, Z10
-exact231:
+exact239:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums232
+	JEQ sums240
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations234
+	JZ activations242
 	CMPQ Tile_Halves(AX), $0
-	JNE halves233
+	JNE halves241
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more236
+	JNE more244
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -7298,8 +7338,8 @@ exact231:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z10, Z10
 	VFMADD231PS Z13, Z10, Z23
-	JMP stored235
-more236:
+	JMP stored243
+more244:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -7327,13 +7367,13 @@ more236:
 	VCVTDQ2PS Z10, Z10
 	VMULPS Z16, Z10, Z10
 	VFMADD231PS Z13, Z10, Z23
-	JMP stored235
-halves233:
+	JMP stored243
+halves241:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more237
+	JNE more245
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -7352,8 +7392,8 @@ halves233:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z10, Z10
 	VFMADD231PS Z13, Z10, Z23
-	JMP stored235
-more237:
+	JMP stored243
+more245:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -7381,8 +7421,8 @@ more237:
 	VCVTDQ2PS Z10, Z10
 	VMULPS Z16, Z10, Z10
 	VFMADD231PS Z13, Z10, Z23
-	JMP stored235
-activations234:
+	JMP stored243
+activations242:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -7400,8 +7440,8 @@ activations234:
 	VFMADD231PS Z16, Z8, Z22
 	VCVTDQ2PS Z10, Z10
 	VFMADD231PS Z16, Z10, Z23
-	JMP stored235
-sums232:
+	JMP stored243
+sums240:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -7410,19 +7450,19 @@ sums232:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z10, 64(BX)
-stored235:
+stored243:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit225
+	JNZ unit233
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit225:
+unit233:
 	TESTQ R15, R15
-	JNZ group224
+	JNZ group232
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact238
+	JEQ exact246
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -7432,12 +7472,12 @@ unit225:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact238:
+exact246:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel223
+	JNZ panel231
 	VZEROUPPER
 	RET
 
@@ -7451,7 +7491,7 @@ TEXT ·ternaryRows32AVX512x4(SB), NOSPLIT, $0-8
 	KMOVW BX, K1
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel239:
+panel247:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -7472,7 +7512,7 @@ panel239:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group240:
+group248:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -7493,9 +7533,9 @@ group240:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest243
+	JLT rest251
 	PCALIGN $64
-loop242:
+loop250:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -7570,11 +7610,11 @@ loop242:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop242
-rest243:
+	JGE loop250
+rest251:
 	ADDQ $2, CX
-	JZ done245
-one244:
+	JZ done253
+one252:
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $1, Z16, Z17
 	VPTERNLOGD $0x52, Z30, Z17, Z16
@@ -7608,13 +7648,13 @@ one244:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one244
-done245:
+	JNZ one252
+done253:
 	TESTQ R15, R15
-	JNZ whole246
+	JNZ whole254
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole246
+	JZ whole254
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z16
 	VPSRLW $1, Z16, Z17
@@ -7650,7 +7690,7 @@ done245:
 	VPDPBUSD Z21, Z17, Z13
 	VPDPBUSD Z21, Z18, Z14
 	VPDPBUSD Z21, Z19, Z15
-whole246:
+whole254:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -7713,7 +7753,7 @@ whole246:
 	VPSUBD Z14, Z16, Z14
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact247
+	JZ exact255
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -7743,20 +7783,20 @@ whole246:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z14, Z14
-exact247:
+exact255:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums248
+	JEQ sums256
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations250
+	JZ activations258
 	CMPQ Tile_Halves(AX), $0
-	JNE halves249
+	JNE halves257
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more252
+	JNE more260
 	VMOVUPS 0(CX), Z16
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -7780,8 +7820,8 @@ exact247:
 	VFMADD231PS Z16, Z12, Z28
 	VCVTDQ2PS Z14, Z14
 	VFMADD231PS Z17, Z14, Z29
-	JMP stored251
-more252:
+	JMP stored259
+more260:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VMOVUPS 0(CX), Z16
 	PREFETCHT1 2048(CX)
@@ -7817,13 +7857,13 @@ more252:
 	VCVTDQ2PS Z14, Z14
 	VMULPS Z20, Z14, Z14
 	VFMADD231PS Z17, Z14, Z29
-	JMP stored251
-halves249:
+	JMP stored259
+halves257:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more253
+	JNE more261
 	VCVTPH2PS 0(CX), Z16
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -7847,8 +7887,8 @@ halves249:
 	VFMADD231PS Z16, Z12, Z28
 	VCVTDQ2PS Z14, Z14
 	VFMADD231PS Z17, Z14, Z29
-	JMP stored251
-more253:
+	JMP stored259
+more261:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTPH2PS 0(CX), Z16
 	PREFETCHT1 2048(CX)
@@ -7884,8 +7924,8 @@ more253:
 	VCVTDQ2PS Z14, Z14
 	VMULPS Z20, Z14, Z14
 	VFMADD231PS Z17, Z14, Z29
-	JMP stored251
-activations250:
+	JMP stored259
+activations258:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z20, Z0, Z22
@@ -7909,8 +7949,8 @@ activations250:
 	VFMADD231PS Z20, Z12, Z28
 	VCVTDQ2PS Z14, Z14
 	VFMADD231PS Z20, Z14, Z29
-	JMP stored251
-sums248:
+	JMP stored259
+sums256:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -7922,19 +7962,19 @@ sums248:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z14, 64(BX)
-stored251:
+stored259:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit241
+	JNZ unit249
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit241:
+unit249:
 	TESTQ R15, R15
-	JNZ group240
+	JNZ group248
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact254
+	JEQ exact262
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
@@ -7947,12 +7987,12 @@ unit241:
 	ADDQ R9, BX
 	VMOVUPS Z28, 0(BX)
 	VMOVUPS Z29, 64(BX)
-exact254:
+exact262:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel239
+	JNZ panel247
 	VZEROUPPER
 	RET
 
@@ -7968,13 +8008,13 @@ TEXT ·ternaryRows32AVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z27
 	VPBROADCASTD word30303030<>(SB), Z28
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z29
-panel255:
+panel263:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact256
+	JEQ exact264
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -7990,7 +8030,7 @@ panel255:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact256:
+exact264:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -8000,7 +8040,7 @@ exact256:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group257:
+group265:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -8025,9 +8065,9 @@ group257:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $2, CX
-	JLT rest260
+	JLT rest268
 	PCALIGN $64
-loop259:
+loop267:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -8114,11 +8154,11 @@ loop259:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop259
-rest260:
+	JGE loop267
+rest268:
 	ADDQ $2, CX
-	JZ done262
-one261:
+	JZ done270
+one269:
 	VMOVDQU64 0(DI), Z20
 	VPSRLW $1, Z20, Z21
 	VPTERNLOGD $0x52, Z26, Z21, Z20
@@ -8158,13 +8198,13 @@ one261:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one261
-done262:
+	JNZ one269
+done270:
 	TESTQ R15, R15
-	JNZ whole263
+	JNZ whole271
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole263
+	JZ whole271
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z20
 	VPSRLW $1, Z20, Z21
@@ -8207,7 +8247,7 @@ done262:
 	VPDPBUSD Z24, Z21, Z17
 	VPDPBUSD Z24, Z22, Z18
 	VPDPBUSD Z24, Z23, Z19
-whole263:
+whole271:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -8285,7 +8325,7 @@ whole263:
 	VPSUBD Z18, Z20, Z18
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact264
+	JZ exact272
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -8322,15 +8362,15 @@ whole263:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z18, Z18
-exact264:
+exact272:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums265
+	JEQ sums273
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations267
+	JZ activations275
 	CMPQ Tile_Halves(AX), $0
-	JNE halves266
+	JNE halves274
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -8387,8 +8427,8 @@ exact264:
 	VMULPS Z24, Z18, Z18
 	VFMADD213PS 64(BX), Z21, Z18
 	VMOVUPS Z18, 64(BX)
-	JMP stored268
-halves266:
+	JMP stored276
+halves274:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -8445,8 +8485,8 @@ halves266:
 	VMULPS Z24, Z18, Z18
 	VFMADD213PS 64(BX), Z21, Z18
 	VMOVUPS Z18, 64(BX)
-	JMP stored268
-activations267:
+	JMP stored276
+activations275:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -8486,8 +8526,8 @@ activations267:
 	VCVTDQ2PS Z18, Z18
 	VFMADD213PS 64(BX), Z24, Z18
 	VMOVUPS Z18, 64(BX)
-	JMP stored268
-sums265:
+	JMP stored276
+sums273:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -8502,22 +8542,22 @@ sums265:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z18, 64(BX)
-stored268:
+stored276:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit258
+	JNZ unit266
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit258:
+unit266:
 	TESTQ R15, R15
-	JNZ group257
+	JNZ group265
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel255
+	JNZ panel263
 	VZEROUPPER
 	RET
 
@@ -8532,13 +8572,13 @@ TEXT ·ternaryRows32AVX512x6(SB), NOSPLIT, $0-8
 	KMOVW BX, K1
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel269:
+panel277:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact270
+	JEQ exact278
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -8557,7 +8597,7 @@ panel269:
 	ADDQ R9, BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
-exact270:
+exact278:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -8567,7 +8607,7 @@ exact270:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group271:
+group279:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -8596,9 +8636,9 @@ group271:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest274
+	JLT rest282
 	PCALIGN $64
-loop273:
+loop281:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -8697,11 +8737,11 @@ loop273:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop273
-rest274:
+	JGE loop281
+rest282:
 	ADDQ $2, CX
-	JZ done276
-one275:
+	JZ done284
+one283:
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $1, Z24, Z25
 	VPTERNLOGD $0x52, Z30, Z25, Z24
@@ -8747,13 +8787,13 @@ one275:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one275
-done276:
+	JNZ one283
+done284:
 	TESTQ R15, R15
-	JNZ whole277
+	JNZ whole285
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole277
+	JZ whole285
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z24
 	VPSRLW $1, Z24, Z25
@@ -8803,7 +8843,7 @@ done276:
 	VPDPBUSD Z29, Z25, Z21
 	VPDPBUSD Z29, Z26, Z22
 	VPDPBUSD Z29, Z27, Z23
-whole277:
+whole285:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -8896,7 +8936,7 @@ whole277:
 	VPSUBD Z22, Z24, Z22
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact278
+	JZ exact286
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -8940,15 +8980,15 @@ whole277:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z22, Z22
-exact278:
+exact286:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums279
+	JEQ sums287
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations281
+	JZ activations289
 	CMPQ Tile_Halves(AX), $0
-	JNE halves280
+	JNE halves288
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -9015,8 +9055,8 @@ exact278:
 	VMULPS Z28, Z22, Z22
 	VFMADD213PS 64(BX), Z25, Z22
 	VMOVUPS Z22, 64(BX)
-	JMP stored282
-halves280:
+	JMP stored290
+halves288:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -9083,8 +9123,8 @@ halves280:
 	VMULPS Z28, Z22, Z22
 	VFMADD213PS 64(BX), Z25, Z22
 	VMOVUPS Z22, 64(BX)
-	JMP stored282
-activations281:
+	JMP stored290
+activations289:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -9132,8 +9172,8 @@ activations281:
 	VCVTDQ2PS Z22, Z22
 	VFMADD213PS 64(BX), Z28, Z22
 	VMOVUPS Z22, 64(BX)
-	JMP stored282
-sums279:
+	JMP stored290
+sums287:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -9151,22 +9191,22 @@ sums279:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z22, 64(BX)
-stored282:
+stored290:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit272
+	JNZ unit280
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit272:
+unit280:
 	TESTQ R15, R15
-	JNZ group271
+	JNZ group279
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel269
+	JNZ panel277
 	VZEROUPPER
 	RET
 
@@ -9181,7 +9221,7 @@ TEXT ·ternaryPairsAVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z18
 	VPBROADCASTD word30303030<>(SB), Z19
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z20
-panel283:
+panel291:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -9198,7 +9238,7 @@ panel283:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group284:
+group292:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -9211,9 +9251,9 @@ group284:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest287
+	JLT rest295
 	PCALIGN $64
-loop286:
+loop294:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -9279,11 +9319,11 @@ loop286:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop286
-rest287:
+	JGE loop294
+rest295:
 	ADDQ $4, CX
-	JZ done289
-one288:
+	JZ done297
+one296:
 	VMOVDQU32 0(DI), Y8
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
 	VPSRLW $1, Z8, Z9
@@ -9299,8 +9339,8 @@ one288:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one288
-done289:
+	JNZ one296
+done297:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -9325,7 +9365,7 @@ done289:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact290
+	JZ exact298
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -9340,20 +9380,20 @@ done289:
 	VPMOVSXBD 16(CX)(R12*1), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact290:
+exact298:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums291
+	JEQ sums299
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations293
+	JZ activations301
 	CMPQ Tile_Halves(AX), $0
-	JNE halves292
+	JNE halves300
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more295
+	JNE more303
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -9366,8 +9406,8 @@ exact290:
 	VMOVUPS 64(CX)(R12*4), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored294
-more295:
+	JMP stored302
+more303:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -9385,13 +9425,13 @@ more295:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored294
-halves292:
+	JMP stored302
+halves300:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more296
+	JNE more304
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -9404,8 +9444,8 @@ halves292:
 	VCVTPH2PS 32(CX)(R12*2), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored294
-more296:
+	JMP stored302
+more304:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -9423,8 +9463,8 @@ more296:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored294
-activations293:
+	JMP stored302
+activations301:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -9434,36 +9474,36 @@ activations293:
 	VFMADD231PS Z12, Z1, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored294
-sums291:
+	JMP stored302
+sums299:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored294:
+stored302:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit285
+	JNZ unit293
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit285:
+unit293:
 	TESTQ R15, R15
-	JNZ group284
+	JNZ group292
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact297
+	JEQ exact305
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact297:
+exact305:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel283
+	JNZ panel291
 	VZEROUPPER
 	RET
 
@@ -9478,7 +9518,7 @@ TEXT ·ternaryPairsAVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z23
 	VPBROADCASTD word30303030<>(SB), Z24
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z25
-panel298:
+panel306:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -9499,7 +9539,7 @@ panel298:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group299:
+group307:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -9512,9 +9552,9 @@ group299:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest302
+	JLT rest310
 	PCALIGN $64
-loop301:
+loop309:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -9566,11 +9606,11 @@ loop301:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop301
-rest302:
+	JGE loop309
+rest310:
 	ADDQ $2, CX
-	JZ done304
-one303:
+	JZ done312
+one311:
 	VMOVDQU32 0(DI), Y8
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
 	VPSRLW $1, Z8, Z9
@@ -9591,8 +9631,8 @@ one303:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one303
-done304:
+	JNZ one311
+done312:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -9630,7 +9670,7 @@ done304:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact305
+	JZ exact313
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -9658,20 +9698,20 @@ done304:
 	VPMOVSXBD 16(CX)(R12*1), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact305:
+exact313:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums306
+	JEQ sums314
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations308
+	JZ activations316
 	CMPQ Tile_Halves(AX), $0
-	JNE halves307
+	JNE halves315
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more310
+	JNE more318
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -9697,8 +9737,8 @@ exact305:
 	VFMADD231PS Z10, Z5, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored309
-more310:
+	JMP stored317
+more318:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -9734,13 +9774,13 @@ more310:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored309
-halves307:
+	JMP stored317
+halves315:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more311
+	JNE more319
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -9766,8 +9806,8 @@ halves307:
 	VFMADD231PS Z10, Z5, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored309
-more311:
+	JMP stored317
+more319:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -9803,8 +9843,8 @@ more311:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored309
-activations308:
+	JMP stored317
+activations316:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -9824,8 +9864,8 @@ activations308:
 	VFMADD231PS Z12, Z5, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored309
-sums306:
+	JMP stored317
+sums314:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -9835,19 +9875,19 @@ sums306:
 	VMOVUPS Z6, 64(BX)
 	VMOVUPS Z5, 128(BX)
 	VMOVUPS Z7, 192(BX)
-stored309:
+stored317:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit300
+	JNZ unit308
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit300:
+unit308:
 	TESTQ R15, R15
-	JNZ group299
+	JNZ group307
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact312
+	JEQ exact320
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -9858,12 +9898,12 @@ unit300:
 	VMOVUPS Z19, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z21, 192(BX)
-exact312:
+exact320:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel298
+	JNZ panel306
 	VZEROUPPER
 	RET
 
@@ -9876,7 +9916,7 @@ TEXT ·ternaryPairsAVX512x3(SB), NOSPLIT, $0-8
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel313:
+panel321:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -9901,7 +9941,7 @@ panel313:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group314:
+group322:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -9918,9 +9958,9 @@ group314:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ $2, CX
-	JLT rest317
+	JLT rest325
 	PCALIGN $64
-loop316:
+loop324:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -9982,11 +10022,11 @@ loop316:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop316
-rest317:
+	JGE loop324
+rest325:
 	ADDQ $2, CX
-	JZ done319
-one318:
+	JZ done327
+one326:
 	VMOVDQU32 0(DI), Y12
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z12, Z12
 	VPSRLW $1, Z12, Z13
@@ -10012,8 +10052,8 @@ one318:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one318
-done319:
+	JNZ one326
+done327:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -10068,7 +10108,7 @@ done319:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact320
+	JZ exact328
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -10109,20 +10149,20 @@ done319:
 	VPMOVSXBD 16(CX)(R12*1), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact320:
+exact328:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums321
+	JEQ sums329
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations323
+	JZ activations331
 	CMPQ Tile_Halves(AX), $0
-	JNE halves322
+	JNE halves330
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more325
+	JNE more333
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -10157,8 +10197,8 @@ exact320:
 	VFMADD231PS Z14, Z9, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored324
-more325:
+	JMP stored332
+more333:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -10208,13 +10248,13 @@ more325:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored324
-halves322:
+	JMP stored332
+halves330:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more326
+	JNE more334
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -10249,8 +10289,8 @@ halves322:
 	VFMADD231PS Z14, Z9, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored324
-more326:
+	JMP stored332
+more334:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -10300,8 +10340,8 @@ more326:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored324
-activations323:
+	JMP stored332
+activations331:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -10331,8 +10371,8 @@ activations323:
 	VFMADD231PS Z16, Z9, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored324
-sums321:
+	JMP stored332
+sums329:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -10347,19 +10387,19 @@ sums321:
 	VMOVUPS Z10, 64(BX)
 	VMOVUPS Z9, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored324:
+stored332:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit315
+	JNZ unit323
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit315:
+unit323:
 	TESTQ R15, R15
-	JNZ group314
+	JNZ group322
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact327
+	JEQ exact335
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -10375,12 +10415,12 @@ unit315:
 	VMOVUPS Z27, 64(BX)
 	VMOVUPS Z28, 128(BX)
 	VMOVUPS Z29, 192(BX)
-exact327:
+exact335:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel313
+	JNZ panel321
 	VZEROUPPER
 	RET
 
@@ -10396,13 +10436,13 @@ TEXT ·ternaryPairsAVX512x4(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z23
 	VPBROADCASTD word30303030<>(SB), Z24
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z25
-panel328:
+panel336:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact329
+	JEQ exact337
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -10423,7 +10463,7 @@ panel328:
 	VMOVUPS Z16, 64(BX)
 	VMOVUPS Z16, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact329:
+exact337:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -10433,7 +10473,7 @@ exact329:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group330:
+group338:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -10454,9 +10494,9 @@ group330:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest333
+	JLT rest341
 	PCALIGN $64
-loop332:
+loop340:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -10528,11 +10568,11 @@ loop332:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop332
-rest333:
+	JGE loop340
+rest341:
 	ADDQ $2, CX
-	JZ done335
-one334:
+	JZ done343
+one342:
 	VMOVDQU32 0(DI), Y16
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z16, Z16
 	VPSRLW $1, Z16, Z17
@@ -10563,8 +10603,8 @@ one334:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one334
-done335:
+	JNZ one342
+done343:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -10636,7 +10676,7 @@ done335:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact336
+	JZ exact344
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -10690,15 +10730,15 @@ done335:
 	VPMOVSXBD 16(CX)(R12*1), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact336:
+exact344:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums337
+	JEQ sums345
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations339
+	JZ activations347
 	CMPQ Tile_Halves(AX), $0
-	JNE halves338
+	JNE halves346
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -10781,8 +10821,8 @@ exact336:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored340
-halves338:
+	JMP stored348
+halves346:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -10865,8 +10905,8 @@ halves338:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored340
-activations339:
+	JMP stored348
+activations347:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -10922,8 +10962,8 @@ activations339:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored340
-sums337:
+	JMP stored348
+sums345:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -10943,22 +10983,22 @@ sums337:
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z13, 128(BX)
 	VMOVUPS Z15, 192(BX)
-stored340:
+stored348:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit331
+	JNZ unit339
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit331:
+unit339:
 	TESTQ R15, R15
-	JNZ group330
+	JNZ group338
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel328
+	JNZ panel336
 	VZEROUPPER
 	RET
 
@@ -10974,13 +11014,13 @@ TEXT ·ternaryPairsAVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z27
 	VPBROADCASTD word30303030<>(SB), Z28
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z29
-panel341:
+panel349:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact342
+	JEQ exact350
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -11006,7 +11046,7 @@ panel341:
 	VMOVUPS Z20, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z20, 192(BX)
-exact342:
+exact350:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -11016,7 +11056,7 @@ exact342:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group343:
+group351:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -11041,9 +11081,9 @@ group343:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $2, CX
-	JLT rest346
+	JLT rest354
 	PCALIGN $64
-loop345:
+loop353:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -11125,11 +11165,11 @@ loop345:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop345
-rest346:
+	JGE loop353
+rest354:
 	ADDQ $2, CX
-	JZ done348
-one347:
+	JZ done356
+one355:
 	VMOVDQU32 0(DI), Y20
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z20, Z20
 	VPSRLW $1, Z20, Z21
@@ -11165,8 +11205,8 @@ one347:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one347
-done348:
+	JNZ one355
+done356:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -11255,7 +11295,7 @@ done348:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact349
+	JZ exact357
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -11322,15 +11362,15 @@ done348:
 	VPMOVSXBD 16(CX)(R12*1), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact349:
+exact357:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums350
+	JEQ sums358
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations352
+	JZ activations360
 	CMPQ Tile_Halves(AX), $0
-	JNE halves351
+	JNE halves359
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -11431,8 +11471,8 @@ exact349:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored353
-halves351:
+	JMP stored361
+halves359:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -11533,8 +11573,8 @@ halves351:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored353
-activations352:
+	JMP stored361
+activations360:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -11604,8 +11644,8 @@ activations352:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored353
-sums350:
+	JMP stored361
+sums358:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -11630,22 +11670,22 @@ sums350:
 	VMOVUPS Z18, 64(BX)
 	VMOVUPS Z17, 128(BX)
 	VMOVUPS Z19, 192(BX)
-stored353:
+stored361:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit344
+	JNZ unit352
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit344:
+unit352:
 	TESTQ R15, R15
-	JNZ group343
+	JNZ group351
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel341
+	JNZ panel349
 	VZEROUPPER
 	RET
 
@@ -11660,13 +11700,13 @@ TEXT ·ternaryPairsAVX512x6(SB), NOSPLIT, $0-8
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel354:
+panel362:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact355
+	JEQ exact363
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -11697,7 +11737,7 @@ panel354:
 	VMOVUPS Z24, 64(BX)
 	VMOVUPS Z24, 128(BX)
 	VMOVUPS Z24, 192(BX)
-exact355:
+exact363:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -11707,7 +11747,7 @@ exact355:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group356:
+group364:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -11736,9 +11776,9 @@ group356:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest359
+	JLT rest367
 	PCALIGN $64
-loop358:
+loop366:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -11830,11 +11870,11 @@ loop358:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop358
-rest359:
+	JGE loop366
+rest367:
 	ADDQ $2, CX
-	JZ done361
-one360:
+	JZ done369
+one368:
 	VMOVDQU32 0(DI), Y24
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z24, Z24
 	VPSRLW $1, Z24, Z25
@@ -11875,8 +11915,8 @@ one360:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one360
-done361:
+	JNZ one368
+done369:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -11982,7 +12022,7 @@ done361:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact362
+	JZ exact370
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -12062,15 +12102,15 @@ done361:
 	VPMOVSXBD 16(CX)(R12*1), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact362:
+exact370:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums363
+	JEQ sums371
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations365
+	JZ activations373
 	CMPQ Tile_Halves(AX), $0
-	JNE halves364
+	JNE halves372
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -12189,8 +12229,8 @@ exact362:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored366
-halves364:
+	JMP stored374
+halves372:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -12309,8 +12349,8 @@ halves364:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored366
-activations365:
+	JMP stored374
+activations373:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -12394,8 +12434,8 @@ activations365:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored366
-sums363:
+	JMP stored374
+sums371:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -12425,22 +12465,22 @@ sums363:
 	VMOVUPS Z22, 64(BX)
 	VMOVUPS Z21, 128(BX)
 	VMOVUPS Z23, 192(BX)
-stored366:
+stored374:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit357
+	JNZ unit365
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit357:
+unit365:
 	TESTQ R15, R15
-	JNZ group356
+	JNZ group364
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel354
+	JNZ panel362
 	VZEROUPPER
 	RET
 
@@ -12454,7 +12494,7 @@ TEXT ·fields2PairsAVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z17
 	VPBROADCASTD word30303030<>(SB), Z18
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z19
-panel367:
+panel375:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -12471,7 +12511,7 @@ panel367:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group368:
+group376:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -12484,9 +12524,9 @@ group368:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest371
+	JLT rest379
 	PCALIGN $64
-loop370:
+loop378:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -12544,11 +12584,11 @@ loop370:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop370
-rest371:
+	JGE loop378
+rest379:
 	ADDQ $4, CX
-	JZ done373
-one372:
+	JZ done381
+one380:
 	VMOVDQU32 0(DI), Y8
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
 	VPANDD Z17, Z8, Z9
@@ -12562,8 +12602,8 @@ one372:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one372
-done373:
+	JNZ one380
+done381:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -12581,12 +12621,12 @@ done373:
 	VSHUFI64X2 $0xEE, Z3, Z2, Z3
 	VMOVDQA64 Z8, Z2
 	CMPL Tile_Mul(AX), $1
-	JEQ one374
+	JEQ one382
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
-one374:
+one382:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z2, Z2
@@ -12595,7 +12635,7 @@ one374:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact375
+	JZ exact383
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -12610,20 +12650,20 @@ one374:
 	VPMOVSXBD 16(CX)(R12*1), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact375:
+exact383:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums376
+	JEQ sums384
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations378
+	JZ activations386
 	CMPQ Tile_Halves(AX), $0
-	JNE halves377
+	JNE halves385
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more380
+	JNE more388
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -12636,8 +12676,8 @@ exact375:
 	VMOVUPS 64(CX)(R12*4), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored379
-more380:
+	JMP stored387
+more388:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -12655,13 +12695,13 @@ more380:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored379
-halves377:
+	JMP stored387
+halves385:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more381
+	JNE more389
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -12674,8 +12714,8 @@ halves377:
 	VCVTPH2PS 32(CX)(R12*2), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored379
-more381:
+	JMP stored387
+more389:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -12693,8 +12733,8 @@ more381:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored379
-activations378:
+	JMP stored387
+activations386:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -12704,36 +12744,36 @@ activations378:
 	VFMADD231PS Z12, Z1, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored379
-sums376:
+	JMP stored387
+sums384:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored379:
+stored387:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit369
+	JNZ unit377
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit369:
+unit377:
 	TESTQ R15, R15
-	JNZ group368
+	JNZ group376
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact382
+	JEQ exact390
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact382:
+exact390:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel367
+	JNZ panel375
 	VZEROUPPER
 	RET
 
@@ -12747,7 +12787,7 @@ TEXT ·fields2PairsAVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel383:
+panel391:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -12768,7 +12808,7 @@ panel383:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group384:
+group392:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -12781,9 +12821,9 @@ group384:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest387
+	JLT rest395
 	PCALIGN $64
-loop386:
+loop394:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -12831,11 +12871,11 @@ loop386:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop386
-rest387:
+	JGE loop394
+rest395:
 	ADDQ $2, CX
-	JZ done389
-one388:
+	JZ done397
+one396:
 	VMOVDQU32 0(DI), Y8
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
 	VPANDD Z22, Z8, Z9
@@ -12854,8 +12894,8 @@ one388:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one388
-done389:
+	JNZ one396
+done397:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -12881,7 +12921,7 @@ done389:
 	VSHUFI64X2 $0xEE, Z7, Z6, Z7
 	VMOVDQA64 Z8, Z6
 	CMPL Tile_Mul(AX), $1
-	JEQ one390
+	JEQ one398
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
@@ -12890,7 +12930,7 @@ done389:
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
 	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
 	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-one390:
+one398:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z2, Z2
@@ -12904,7 +12944,7 @@ one390:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact391
+	JZ exact399
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -12932,20 +12972,20 @@ one390:
 	VPMOVSXBD 16(CX)(R12*1), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact391:
+exact399:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums392
+	JEQ sums400
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations394
+	JZ activations402
 	CMPQ Tile_Halves(AX), $0
-	JNE halves393
+	JNE halves401
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more396
+	JNE more404
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -12971,8 +13011,8 @@ exact391:
 	VFMADD231PS Z10, Z5, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored395
-more396:
+	JMP stored403
+more404:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -13008,13 +13048,13 @@ more396:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored395
-halves393:
+	JMP stored403
+halves401:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more397
+	JNE more405
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -13040,8 +13080,8 @@ halves393:
 	VFMADD231PS Z10, Z5, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored395
-more397:
+	JMP stored403
+more405:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -13077,8 +13117,8 @@ more397:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored395
-activations394:
+	JMP stored403
+activations402:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -13098,8 +13138,8 @@ activations394:
 	VFMADD231PS Z12, Z5, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored395
-sums392:
+	JMP stored403
+sums400:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -13109,19 +13149,19 @@ sums392:
 	VMOVUPS Z6, 64(BX)
 	VMOVUPS Z5, 128(BX)
 	VMOVUPS Z7, 192(BX)
-stored395:
+stored403:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit385
+	JNZ unit393
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit385:
+unit393:
 	TESTQ R15, R15
-	JNZ group384
+	JNZ group392
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact398
+	JEQ exact406
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -13132,12 +13172,12 @@ unit385:
 	VMOVUPS Z19, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z21, 192(BX)
-exact398:
+exact406:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel383
+	JNZ panel391
 	VZEROUPPER
 	RET
 
@@ -13150,7 +13190,7 @@ TEXT ·fields2PairsAVX512x3(SB), NOSPLIT, $0-8
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
-panel399:
+panel407:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -13175,7 +13215,7 @@ panel399:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group400:
+group408:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -13192,9 +13232,9 @@ group400:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ $2, CX
-	JLT rest403
+	JLT rest411
 	PCALIGN $64
-loop402:
+loop410:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -13252,11 +13292,11 @@ loop402:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop402
-rest403:
+	JGE loop410
+rest411:
 	ADDQ $2, CX
-	JZ done405
-one404:
+	JZ done413
+one412:
 	VMOVDQU32 0(DI), Y12
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z12, Z12
 	VPANDD Z30, Z12, Z13
@@ -13280,8 +13320,8 @@ one404:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one404
-done405:
+	JNZ one412
+done413:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -13319,7 +13359,7 @@ done405:
 	VSHUFI64X2 $0xEE, Z11, Z10, Z11
 	VMOVDQA64 Z12, Z10
 	CMPL Tile_Mul(AX), $1
-	JEQ one406
+	JEQ one414
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
@@ -13332,7 +13372,7 @@ done405:
 	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
 	VPMULLD.BCST Tile_Mul(AX), Z9, Z9
 	VPMULLD.BCST Tile_Mul(AX), Z11, Z11
-one406:
+one414:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z12
 	VPADDD Z12, Z0, Z0
 	VPADDD Z12, Z2, Z2
@@ -13351,7 +13391,7 @@ one406:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact407
+	JZ exact415
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -13392,20 +13432,20 @@ one406:
 	VPMOVSXBD 16(CX)(R12*1), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact407:
+exact415:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums408
+	JEQ sums416
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations410
+	JZ activations418
 	CMPQ Tile_Halves(AX), $0
-	JNE halves409
+	JNE halves417
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more412
+	JNE more420
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -13440,8 +13480,8 @@ exact407:
 	VFMADD231PS Z14, Z9, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored411
-more412:
+	JMP stored419
+more420:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -13491,13 +13531,13 @@ more412:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored411
-halves409:
+	JMP stored419
+halves417:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more413
+	JNE more421
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -13532,8 +13572,8 @@ halves409:
 	VFMADD231PS Z14, Z9, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored411
-more413:
+	JMP stored419
+more421:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -13583,8 +13623,8 @@ more413:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored411
-activations410:
+	JMP stored419
+activations418:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -13614,8 +13654,8 @@ activations410:
 	VFMADD231PS Z16, Z9, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored411
-sums408:
+	JMP stored419
+sums416:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -13630,19 +13670,19 @@ sums408:
 	VMOVUPS Z10, 64(BX)
 	VMOVUPS Z9, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored411:
+stored419:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit401
+	JNZ unit409
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit401:
+unit409:
 	TESTQ R15, R15
-	JNZ group400
+	JNZ group408
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact414
+	JEQ exact422
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -13658,12 +13698,12 @@ unit401:
 	VMOVUPS Z27, 64(BX)
 	VMOVUPS Z28, 128(BX)
 	VMOVUPS Z29, 192(BX)
-exact414:
+exact422:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel399
+	JNZ panel407
 	VZEROUPPER
 	RET
 
@@ -13678,13 +13718,13 @@ TEXT ·fields2PairsAVX512x4(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel415:
+panel423:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact416
+	JEQ exact424
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -13705,7 +13745,7 @@ panel415:
 	VMOVUPS Z16, 64(BX)
 	VMOVUPS Z16, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact416:
+exact424:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -13715,7 +13755,7 @@ exact416:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group417:
+group425:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -13736,9 +13776,9 @@ group417:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest420
+	JLT rest428
 	PCALIGN $64
-loop419:
+loop427:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -13806,11 +13846,11 @@ loop419:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop419
-rest420:
+	JGE loop427
+rest428:
 	ADDQ $2, CX
-	JZ done422
-one421:
+	JZ done430
+one429:
 	VMOVDQU32 0(DI), Y16
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z16, Z16
 	VPANDD Z22, Z16, Z17
@@ -13839,8 +13879,8 @@ one421:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one421
-done422:
+	JNZ one429
+done430:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -13890,7 +13930,7 @@ done422:
 	VSHUFI64X2 $0xEE, Z15, Z14, Z15
 	VMOVDQA64 Z16, Z14
 	CMPL Tile_Mul(AX), $1
-	JEQ one423
+	JEQ one431
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
@@ -13907,7 +13947,7 @@ done422:
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
 	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
 	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
-one423:
+one431:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z2, Z2
@@ -13931,7 +13971,7 @@ one423:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact424
+	JZ exact432
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -13985,15 +14025,15 @@ one423:
 	VPMOVSXBD 16(CX)(R12*1), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact424:
+exact432:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums425
+	JEQ sums433
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations427
+	JZ activations435
 	CMPQ Tile_Halves(AX), $0
-	JNE halves426
+	JNE halves434
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -14076,8 +14116,8 @@ exact424:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored428
-halves426:
+	JMP stored436
+halves434:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -14160,8 +14200,8 @@ halves426:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored428
-activations427:
+	JMP stored436
+activations435:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -14217,8 +14257,8 @@ activations427:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored428
-sums425:
+	JMP stored436
+sums433:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -14238,22 +14278,22 @@ sums425:
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z13, 128(BX)
 	VMOVUPS Z15, 192(BX)
-stored428:
+stored436:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit418
+	JNZ unit426
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit418:
+unit426:
 	TESTQ R15, R15
-	JNZ group417
+	JNZ group425
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel415
+	JNZ panel423
 	VZEROUPPER
 	RET
 
@@ -14268,13 +14308,13 @@ TEXT ·fields2PairsAVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
 	VPBROADCASTD word30303030<>(SB), Z27
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z28
-panel429:
+panel437:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact430
+	JEQ exact438
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -14300,7 +14340,7 @@ panel429:
 	VMOVUPS Z20, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z20, 192(BX)
-exact430:
+exact438:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -14310,7 +14350,7 @@ exact430:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group431:
+group439:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -14335,9 +14375,9 @@ group431:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $2, CX
-	JLT rest434
+	JLT rest442
 	PCALIGN $64
-loop433:
+loop441:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -14415,11 +14455,11 @@ loop433:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop433
-rest434:
+	JGE loop441
+rest442:
 	ADDQ $2, CX
-	JZ done436
-one435:
+	JZ done444
+one443:
 	VMOVDQU32 0(DI), Y20
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z20, Z20
 	VPANDD Z26, Z20, Z21
@@ -14453,8 +14493,8 @@ one435:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one435
-done436:
+	JNZ one443
+done444:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -14516,7 +14556,7 @@ done436:
 	VSHUFI64X2 $0xEE, Z19, Z18, Z19
 	VMOVDQA64 Z20, Z18
 	CMPL Tile_Mul(AX), $1
-	JEQ one437
+	JEQ one445
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
@@ -14537,7 +14577,7 @@ done436:
 	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
 	VPMULLD.BCST Tile_Mul(AX), Z17, Z17
 	VPMULLD.BCST Tile_Mul(AX), Z19, Z19
-one437:
+one445:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z20
 	VPADDD Z20, Z0, Z0
 	VPADDD Z20, Z2, Z2
@@ -14566,7 +14606,7 @@ one437:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact438
+	JZ exact446
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -14633,15 +14673,15 @@ one437:
 	VPMOVSXBD 16(CX)(R12*1), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact438:
+exact446:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums439
+	JEQ sums447
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations441
+	JZ activations449
 	CMPQ Tile_Halves(AX), $0
-	JNE halves440
+	JNE halves448
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -14742,8 +14782,8 @@ exact438:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored442
-halves440:
+	JMP stored450
+halves448:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -14844,8 +14884,8 @@ halves440:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored442
-activations441:
+	JMP stored450
+activations449:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -14915,8 +14955,8 @@ activations441:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored442
-sums439:
+	JMP stored450
+sums447:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -14941,22 +14981,22 @@ sums439:
 	VMOVUPS Z18, 64(BX)
 	VMOVUPS Z17, 128(BX)
 	VMOVUPS Z19, 192(BX)
-stored442:
+stored450:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit432
+	JNZ unit440
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit432:
+unit440:
 	TESTQ R15, R15
-	JNZ group431
+	JNZ group439
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel429
+	JNZ panel437
 	VZEROUPPER
 	RET
 
@@ -14971,13 +15011,13 @@ TEXT ·fields2PairsAVX512x6(SB), NOSPLIT, $0-8
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
-panel443:
+panel451:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact444
+	JEQ exact452
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -15008,7 +15048,7 @@ panel443:
 	VMOVUPS Z24, 64(BX)
 	VMOVUPS Z24, 128(BX)
 	VMOVUPS Z24, 192(BX)
-exact444:
+exact452:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -15018,7 +15058,7 @@ exact444:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group445:
+group453:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -15047,9 +15087,9 @@ group445:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest448
+	JLT rest456
 	PCALIGN $64
-loop447:
+loop455:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -15137,11 +15177,11 @@ loop447:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop447
-rest448:
+	JGE loop455
+rest456:
 	ADDQ $2, CX
-	JZ done450
-one449:
+	JZ done458
+one457:
 	VMOVDQU32 0(DI), Y24
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z24, Z24
 	VPANDD Z30, Z24, Z25
@@ -15180,8 +15220,8 @@ one449:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one449
-done450:
+	JNZ one457
+done458:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -15255,7 +15295,7 @@ done450:
 	VSHUFI64X2 $0xEE, Z23, Z22, Z23
 	VMOVDQA64 Z24, Z22
 	CMPL Tile_Mul(AX), $1
-	JEQ one451
+	JEQ one459
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
@@ -15280,7 +15320,7 @@ done450:
 	VPMULLD.BCST Tile_Mul(AX), Z22, Z22
 	VPMULLD.BCST Tile_Mul(AX), Z21, Z21
 	VPMULLD.BCST Tile_Mul(AX), Z23, Z23
-one451:
+one459:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
 	VPADDD Z24, Z0, Z0
 	VPADDD Z24, Z2, Z2
@@ -15314,7 +15354,7 @@ one451:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact452
+	JZ exact460
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -15394,15 +15434,15 @@ one451:
 	VPMOVSXBD 16(CX)(R12*1), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact452:
+exact460:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums453
+	JEQ sums461
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations455
+	JZ activations463
 	CMPQ Tile_Halves(AX), $0
-	JNE halves454
+	JNE halves462
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -15521,8 +15561,8 @@ exact452:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored456
-halves454:
+	JMP stored464
+halves462:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -15641,8 +15681,8 @@ halves454:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored456
-activations455:
+	JMP stored464
+activations463:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -15726,8 +15766,8 @@ activations455:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored456
-sums453:
+	JMP stored464
+sums461:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -15757,22 +15797,22 @@ sums453:
 	VMOVUPS Z22, 64(BX)
 	VMOVUPS Z21, 128(BX)
 	VMOVUPS Z23, 192(BX)
-stored456:
+stored464:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit446
+	JNZ unit454
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit446:
+unit454:
 	TESTQ R15, R15
-	JNZ group445
+	JNZ group453
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel443
+	JNZ panel451
 	VZEROUPPER
 	RET
 
@@ -15781,10 +15821,11 @@ TEXT ·fields2Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD word0c0c0c0c<>(SB), Z17
 	VPBROADCASTD word30303030<>(SB), Z18
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z19
-panel457:
+panel465:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -15801,7 +15842,7 @@ panel457:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group458:
+group466:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -15814,9 +15855,17 @@ group458:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest461
+	JLT rest469
 	PCALIGN $64
-loop460:
+loop468:
+	TESTQ R11, R11
+	JZ second472
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named473
+second472:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -15831,6 +15880,7 @@ loop460:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named473:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z17, Z8, Z9
 	VPANDD Z18, Z8, Z10
@@ -15870,11 +15920,11 @@ loop460:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop460
-rest461:
+	JGE loop468
+rest469:
 	ADDQ $4, CX
-	JZ done463
-one462:
+	JZ done471
+one470:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z17, Z8, Z9
 	VPANDD Z18, Z8, Z10
@@ -15887,8 +15937,8 @@ one462:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one462
-done463:
+	JNZ one470
+done471:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -15900,12 +15950,12 @@ done463:
 	VPSUBD Z3, Z0, Z0
 	VPSRAD $6, Z3, Z3
 	CMPL Tile_Mul(AX), $1
-	JEQ one464
+	JEQ one474
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
-one464:
+one474:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z1, Z1
@@ -15913,7 +15963,7 @@ one464:
 	VPADDD Z8, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact465
+	JZ exact475
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -15928,20 +15978,20 @@ one464:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact465:
+exact475:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums466
+	JEQ sums476
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations468
+	JZ activations478
 	CMPQ Tile_Halves(AX), $0
-	JNE halves467
+	JNE halves477
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more470
+	JNE more480
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -15954,8 +16004,8 @@ exact465:
 	VMOVUPS 192(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored469
-more470:
+	JMP stored479
+more480:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -15973,13 +16023,13 @@ more470:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored469
-halves467:
+	JMP stored479
+halves477:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more471
+	JNE more481
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -15992,8 +16042,8 @@ halves467:
 	VCVTPH2PS 96(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored469
-more471:
+	JMP stored479
+more481:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -16011,8 +16061,8 @@ more471:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored469
-activations468:
+	JMP stored479
+activations478:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -16022,36 +16072,36 @@ activations468:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored469
-sums466:
+	JMP stored479
+sums476:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored469:
+stored479:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit459
+	JNZ unit467
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit459:
+unit467:
 	TESTQ R15, R15
-	JNZ group458
+	JNZ group466
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact472
+	JEQ exact482
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact472:
+exact482:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel457
+	JNZ panel465
 	VZEROUPPER
 	RET
 
@@ -16063,7 +16113,7 @@ TEXT ·fields2Rows64AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel473:
+panel483:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -16084,7 +16134,7 @@ panel473:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group474:
+group484:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -16097,9 +16147,9 @@ group474:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest477
+	JLT rest487
 	PCALIGN $64
-loop476:
+loop486:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -16142,11 +16192,11 @@ loop476:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop476
-rest477:
+	JGE loop486
+rest487:
 	ADDQ $2, CX
-	JZ done479
-one478:
+	JZ done489
+one488:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z22, Z8, Z9
 	VPANDD Z23, Z8, Z10
@@ -16164,8 +16214,8 @@ one478:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one478
-done479:
+	JNZ one488
+done489:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -16179,7 +16229,7 @@ done479:
 	VPSUBD Z7, Z4, Z4
 	VPSRAD $6, Z7, Z7
 	CMPL Tile_Mul(AX), $1
-	JEQ one480
+	JEQ one490
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -16188,7 +16238,7 @@ done479:
 	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
 	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-one480:
+one490:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z1, Z1
@@ -16201,7 +16251,7 @@ one480:
 	VPADDD Z8, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact481
+	JZ exact491
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -16229,20 +16279,20 @@ one480:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact481:
+exact491:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums482
+	JEQ sums492
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations484
+	JZ activations494
 	CMPQ Tile_Halves(AX), $0
-	JNE halves483
+	JNE halves493
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more486
+	JNE more496
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -16268,8 +16318,8 @@ exact481:
 	VFMADD231PS Z10, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored485
-more486:
+	JMP stored495
+more496:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -16305,13 +16355,13 @@ more486:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored485
-halves483:
+	JMP stored495
+halves493:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more487
+	JNE more497
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -16337,8 +16387,8 @@ halves483:
 	VFMADD231PS Z10, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored485
-more487:
+	JMP stored495
+more497:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -16374,8 +16424,8 @@ more487:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored485
-activations484:
+	JMP stored495
+activations494:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -16395,8 +16445,8 @@ activations484:
 	VFMADD231PS Z12, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored485
-sums482:
+	JMP stored495
+sums492:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -16406,19 +16456,19 @@ sums482:
 	VMOVUPS Z5, 64(BX)
 	VMOVUPS Z6, 128(BX)
 	VMOVUPS Z7, 192(BX)
-stored485:
+stored495:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit475
+	JNZ unit485
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit475:
+unit485:
 	TESTQ R15, R15
-	JNZ group474
+	JNZ group484
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact488
+	JEQ exact498
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -16429,12 +16479,12 @@ unit475:
 	VMOVUPS Z19, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z21, 192(BX)
-exact488:
+exact498:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel473
+	JNZ panel483
 	VZEROUPPER
 	RET
 
@@ -16445,7 +16495,7 @@ TEXT ·fields2Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
-panel489:
+panel499:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -16470,7 +16520,7 @@ panel489:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group490:
+group500:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -16487,9 +16537,9 @@ group490:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ $2, CX
-	JLT rest493
+	JLT rest503
 	PCALIGN $64
-loop492:
+loop502:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -16542,11 +16592,11 @@ loop492:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop492
-rest493:
+	JGE loop502
+rest503:
 	ADDQ $2, CX
-	JZ done495
-one494:
+	JZ done505
+one504:
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z30, Z12, Z13
 	VPANDD Z31, Z12, Z14
@@ -16569,8 +16619,8 @@ one494:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one494
-done495:
+	JNZ one504
+done505:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -16590,7 +16640,7 @@ done495:
 	VPSUBD Z11, Z8, Z8
 	VPSRAD $6, Z11, Z11
 	CMPL Tile_Mul(AX), $1
-	JEQ one496
+	JEQ one506
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -16603,7 +16653,7 @@ done495:
 	VPMULLD.BCST Tile_Mul(AX), Z9, Z9
 	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
 	VPMULLD.BCST Tile_Mul(AX), Z11, Z11
-one496:
+one506:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z12
 	VPADDD Z12, Z0, Z0
 	VPADDD Z12, Z1, Z1
@@ -16621,7 +16671,7 @@ one496:
 	VPADDD Z12, Z11, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact497
+	JZ exact507
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -16662,20 +16712,20 @@ one496:
 	VPMOVSXBD 48(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact497:
+exact507:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums498
+	JEQ sums508
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations500
+	JZ activations510
 	CMPQ Tile_Halves(AX), $0
-	JNE halves499
+	JNE halves509
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more502
+	JNE more512
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -16710,8 +16760,8 @@ exact497:
 	VFMADD231PS Z14, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored501
-more502:
+	JMP stored511
+more512:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -16761,13 +16811,13 @@ more502:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored501
-halves499:
+	JMP stored511
+halves509:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more503
+	JNE more513
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -16802,8 +16852,8 @@ halves499:
 	VFMADD231PS Z14, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored501
-more503:
+	JMP stored511
+more513:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -16853,8 +16903,8 @@ more503:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored501
-activations500:
+	JMP stored511
+activations510:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -16884,8 +16934,8 @@ activations500:
 	VFMADD231PS Z16, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored501
-sums498:
+	JMP stored511
+sums508:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -16900,19 +16950,19 @@ sums498:
 	VMOVUPS Z9, 64(BX)
 	VMOVUPS Z10, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored501:
+stored511:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit491
+	JNZ unit501
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit491:
+unit501:
 	TESTQ R15, R15
-	JNZ group490
+	JNZ group500
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact504
+	JEQ exact514
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -16928,12 +16978,12 @@ unit491:
 	VMOVUPS Z27, 64(BX)
 	VMOVUPS Z28, 128(BX)
 	VMOVUPS Z29, 192(BX)
-exact504:
+exact514:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel489
+	JNZ panel499
 	VZEROUPPER
 	RET
 
@@ -16946,13 +16996,13 @@ TEXT ·fields2Rows64AVX512x4(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel505:
+panel515:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact506
+	JEQ exact516
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -16973,7 +17023,7 @@ panel505:
 	VMOVUPS Z16, 64(BX)
 	VMOVUPS Z16, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact506:
+exact516:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -16983,7 +17033,7 @@ exact506:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group507:
+group517:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -17004,9 +17054,9 @@ group507:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest510
+	JLT rest520
 	PCALIGN $64
-loop509:
+loop519:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -17069,11 +17119,11 @@ loop509:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop509
-rest510:
+	JGE loop519
+rest520:
 	ADDQ $2, CX
-	JZ done512
-one511:
+	JZ done522
+one521:
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z22, Z16, Z17
 	VPANDD Z23, Z16, Z18
@@ -17101,8 +17151,8 @@ one511:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one511
-done512:
+	JNZ one521
+done522:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -17128,7 +17178,7 @@ done512:
 	VPSUBD Z15, Z12, Z12
 	VPSRAD $6, Z15, Z15
 	CMPL Tile_Mul(AX), $1
-	JEQ one513
+	JEQ one523
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -17145,7 +17195,7 @@ done512:
 	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
 	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
-one513:
+one523:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z1, Z1
@@ -17168,7 +17218,7 @@ one513:
 	VPADDD Z16, Z15, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact514
+	JZ exact524
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -17222,15 +17272,15 @@ one513:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact514:
+exact524:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums515
+	JEQ sums525
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations517
+	JZ activations527
 	CMPQ Tile_Halves(AX), $0
-	JNE halves516
+	JNE halves526
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -17313,8 +17363,8 @@ exact514:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored518
-halves516:
+	JMP stored528
+halves526:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -17397,8 +17447,8 @@ halves516:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored518
-activations517:
+	JMP stored528
+activations527:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -17454,8 +17504,8 @@ activations517:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored518
-sums515:
+	JMP stored528
+sums525:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -17475,22 +17525,22 @@ sums515:
 	VMOVUPS Z13, 64(BX)
 	VMOVUPS Z14, 128(BX)
 	VMOVUPS Z15, 192(BX)
-stored518:
+stored528:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit508
+	JNZ unit518
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit508:
+unit518:
 	TESTQ R15, R15
-	JNZ group507
+	JNZ group517
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel505
+	JNZ panel515
 	VZEROUPPER
 	RET
 
@@ -17503,13 +17553,13 @@ TEXT ·fields2Rows64AVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
 	VPBROADCASTD word30303030<>(SB), Z27
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z28
-panel519:
+panel529:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact520
+	JEQ exact530
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -17535,7 +17585,7 @@ panel519:
 	VMOVUPS Z20, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z20, 192(BX)
-exact520:
+exact530:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -17545,7 +17595,7 @@ exact520:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group521:
+group531:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -17570,9 +17620,9 @@ group521:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $2, CX
-	JLT rest524
+	JLT rest534
 	PCALIGN $64
-loop523:
+loop533:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -17645,11 +17695,11 @@ loop523:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop523
-rest524:
+	JGE loop533
+rest534:
 	ADDQ $2, CX
-	JZ done526
-one525:
+	JZ done536
+one535:
 	VMOVDQU64 0(DI), Z20
 	VPANDD Z26, Z20, Z21
 	VPANDD Z27, Z20, Z22
@@ -17682,8 +17732,8 @@ one525:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one525
-done526:
+	JNZ one535
+done536:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -17715,7 +17765,7 @@ done526:
 	VPSUBD Z19, Z16, Z16
 	VPSRAD $6, Z19, Z19
 	CMPL Tile_Mul(AX), $1
-	JEQ one527
+	JEQ one537
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -17736,7 +17786,7 @@ done526:
 	VPMULLD.BCST Tile_Mul(AX), Z17, Z17
 	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
 	VPMULLD.BCST Tile_Mul(AX), Z19, Z19
-one527:
+one537:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z20
 	VPADDD Z20, Z0, Z0
 	VPADDD Z20, Z1, Z1
@@ -17764,7 +17814,7 @@ one527:
 	VPADDD Z20, Z19, Z19
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact528
+	JZ exact538
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -17831,15 +17881,15 @@ one527:
 	VPMOVSXBD 48(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact528:
+exact538:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums529
+	JEQ sums539
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations531
+	JZ activations541
 	CMPQ Tile_Halves(AX), $0
-	JNE halves530
+	JNE halves540
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -17940,8 +17990,8 @@ exact528:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored532
-halves530:
+	JMP stored542
+halves540:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -18042,8 +18092,8 @@ halves530:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored532
-activations531:
+	JMP stored542
+activations541:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -18113,8 +18163,8 @@ activations531:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored532
-sums529:
+	JMP stored542
+sums539:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -18139,22 +18189,22 @@ sums529:
 	VMOVUPS Z17, 64(BX)
 	VMOVUPS Z18, 128(BX)
 	VMOVUPS Z19, 192(BX)
-stored532:
+stored542:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit522
+	JNZ unit532
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit522:
+unit532:
 	TESTQ R15, R15
-	JNZ group521
+	JNZ group531
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel519
+	JNZ panel529
 	VZEROUPPER
 	RET
 
@@ -18167,13 +18217,13 @@ TEXT ·fields2Rows64AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
-panel533:
+panel543:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact534
+	JEQ exact544
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -18204,7 +18254,7 @@ panel533:
 	VMOVUPS Z24, 64(BX)
 	VMOVUPS Z24, 128(BX)
 	VMOVUPS Z24, 192(BX)
-exact534:
+exact544:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -18214,7 +18264,7 @@ exact534:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group535:
+group545:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -18243,9 +18293,9 @@ group535:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest538
+	JLT rest548
 	PCALIGN $64
-loop537:
+loop547:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -18328,11 +18378,11 @@ loop537:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop537
-rest538:
+	JGE loop547
+rest548:
 	ADDQ $2, CX
-	JZ done540
-one539:
+	JZ done550
+one549:
 	VMOVDQU64 0(DI), Z24
 	VPANDD Z30, Z24, Z25
 	VPANDD Z31, Z24, Z26
@@ -18370,8 +18420,8 @@ one539:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one539
-done540:
+	JNZ one549
+done550:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -18409,7 +18459,7 @@ done540:
 	VPSUBD Z23, Z20, Z20
 	VPSRAD $6, Z23, Z23
 	CMPL Tile_Mul(AX), $1
-	JEQ one541
+	JEQ one551
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -18434,7 +18484,7 @@ done540:
 	VPMULLD.BCST Tile_Mul(AX), Z21, Z21
 	VPMULLD.BCST Tile_Mul(AX), Z22, Z22
 	VPMULLD.BCST Tile_Mul(AX), Z23, Z23
-one541:
+one551:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
 	VPADDD Z24, Z0, Z0
 	VPADDD Z24, Z1, Z1
@@ -18467,7 +18517,7 @@ one541:
 	VPADDD Z24, Z23, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact542
+	JZ exact552
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -18547,15 +18597,15 @@ one541:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact542:
+exact552:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums543
+	JEQ sums553
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations545
+	JZ activations555
 	CMPQ Tile_Halves(AX), $0
-	JNE halves544
+	JNE halves554
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -18674,8 +18724,8 @@ exact542:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored546
-halves544:
+	JMP stored556
+halves554:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -18794,8 +18844,8 @@ halves544:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored546
-activations545:
+	JMP stored556
+activations555:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -18879,8 +18929,8 @@ activations545:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored546
-sums543:
+	JMP stored556
+sums553:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -18910,22 +18960,22 @@ sums543:
 	VMOVUPS Z21, 64(BX)
 	VMOVUPS Z22, 128(BX)
 	VMOVUPS Z23, 192(BX)
-stored546:
+stored556:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit536
+	JNZ unit546
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit536:
+unit546:
 	TESTQ R15, R15
-	JNZ group535
+	JNZ group545
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel533
+	JNZ panel543
 	VZEROUPPER
 	RET
 
@@ -18934,11 +18984,12 @@ TEXT ·ternaryRows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD word55555555<>(SB), Z17
 	VPBROADCASTD word0c0c0c0c<>(SB), Z18
 	VPBROADCASTD word30303030<>(SB), Z19
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z20
-panel547:
+panel557:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -18955,7 +19006,7 @@ panel547:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group548:
+group558:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -18968,9 +19019,17 @@ group548:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest551
+	JLT rest561
 	PCALIGN $64
-loop550:
+loop560:
+	TESTQ R11, R11
+	JZ second564
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named565
+second564:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -18985,6 +19044,7 @@ loop550:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named565:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z17, Z9, Z8
@@ -19032,11 +19092,11 @@ loop550:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop550
-rest551:
+	JGE loop560
+rest561:
 	ADDQ $4, CX
-	JZ done553
-one552:
+	JZ done563
+one562:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z17, Z9, Z8
@@ -19051,8 +19111,8 @@ one552:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one552
-done553:
+	JNZ one562
+done563:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -19070,7 +19130,7 @@ done553:
 	VPSUBD Z3, Z8, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact554
+	JZ exact566
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -19085,20 +19145,20 @@ done553:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact554:
+exact566:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums555
+	JEQ sums567
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations557
+	JZ activations569
 	CMPQ Tile_Halves(AX), $0
-	JNE halves556
+	JNE halves568
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more559
+	JNE more571
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -19111,8 +19171,8 @@ exact554:
 	VMOVUPS 192(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored558
-more559:
+	JMP stored570
+more571:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -19130,13 +19190,13 @@ more559:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored558
-halves556:
+	JMP stored570
+halves568:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more560
+	JNE more572
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -19149,8 +19209,8 @@ halves556:
 	VCVTPH2PS 96(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored558
-more560:
+	JMP stored570
+more572:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -19168,8 +19228,8 @@ more560:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored558
-activations557:
+	JMP stored570
+activations569:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -19179,36 +19239,36 @@ activations557:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored558
-sums555:
+	JMP stored570
+sums567:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored558:
+stored570:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit549
+	JNZ unit559
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit549:
+unit559:
 	TESTQ R15, R15
-	JNZ group548
+	JNZ group558
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact561
+	JEQ exact573
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact561:
+exact573:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel547
+	JNZ panel557
 	VZEROUPPER
 	RET
 
@@ -19221,7 +19281,7 @@ TEXT ·ternaryRows64AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z23
 	VPBROADCASTD word30303030<>(SB), Z24
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z25
-panel562:
+panel574:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -19242,7 +19302,7 @@ panel562:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group563:
+group575:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -19255,9 +19315,9 @@ group563:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest566
+	JLT rest578
 	PCALIGN $64
-loop565:
+loop577:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -19304,11 +19364,11 @@ loop565:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop565
-rest566:
+	JGE loop577
+rest578:
 	ADDQ $2, CX
-	JZ done568
-one567:
+	JZ done580
+one579:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z22, Z9, Z8
@@ -19328,8 +19388,8 @@ one567:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one567
-done568:
+	JNZ one579
+done580:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -19354,7 +19414,7 @@ done568:
 	VPSUBD Z7, Z8, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact569
+	JZ exact581
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -19382,20 +19442,20 @@ done568:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact569:
+exact581:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums570
+	JEQ sums582
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations572
+	JZ activations584
 	CMPQ Tile_Halves(AX), $0
-	JNE halves571
+	JNE halves583
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more574
+	JNE more586
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -19421,8 +19481,8 @@ exact569:
 	VFMADD231PS Z10, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored573
-more574:
+	JMP stored585
+more586:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -19458,13 +19518,13 @@ more574:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored573
-halves571:
+	JMP stored585
+halves583:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more575
+	JNE more587
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -19490,8 +19550,8 @@ halves571:
 	VFMADD231PS Z10, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored573
-more575:
+	JMP stored585
+more587:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -19527,8 +19587,8 @@ more575:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored573
-activations572:
+	JMP stored585
+activations584:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -19548,8 +19608,8 @@ activations572:
 	VFMADD231PS Z12, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored573
-sums570:
+	JMP stored585
+sums582:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -19559,19 +19619,19 @@ sums570:
 	VMOVUPS Z5, 64(BX)
 	VMOVUPS Z6, 128(BX)
 	VMOVUPS Z7, 192(BX)
-stored573:
+stored585:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit564
+	JNZ unit576
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit564:
+unit576:
 	TESTQ R15, R15
-	JNZ group563
+	JNZ group575
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact576
+	JEQ exact588
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -19582,12 +19642,12 @@ unit564:
 	VMOVUPS Z19, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z21, 192(BX)
-exact576:
+exact588:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel562
+	JNZ panel574
 	VZEROUPPER
 	RET
 
@@ -19598,7 +19658,7 @@ TEXT ·ternaryRows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel577:
+panel589:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -19623,7 +19683,7 @@ panel577:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group578:
+group590:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -19640,9 +19700,9 @@ group578:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ $2, CX
-	JLT rest581
+	JLT rest593
 	PCALIGN $64
-loop580:
+loop592:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -19699,11 +19759,11 @@ loop580:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop580
-rest581:
+	JGE loop592
+rest593:
 	ADDQ $2, CX
-	JZ done583
-one582:
+	JZ done595
+one594:
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $1, Z12, Z13
 	VPTERNLOGD $0x52, Z30, Z13, Z12
@@ -19728,8 +19788,8 @@ one582:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one582
-done583:
+	JNZ one594
+done595:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -19765,7 +19825,7 @@ done583:
 	VPSUBD Z11, Z12, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact584
+	JZ exact596
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -19806,20 +19866,20 @@ done583:
 	VPMOVSXBD 48(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact584:
+exact596:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums585
+	JEQ sums597
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations587
+	JZ activations599
 	CMPQ Tile_Halves(AX), $0
-	JNE halves586
+	JNE halves598
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more589
+	JNE more601
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -19854,8 +19914,8 @@ exact584:
 	VFMADD231PS Z14, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored588
-more589:
+	JMP stored600
+more601:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -19905,13 +19965,13 @@ more589:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored588
-halves586:
+	JMP stored600
+halves598:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more590
+	JNE more602
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -19946,8 +20006,8 @@ halves586:
 	VFMADD231PS Z14, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored588
-more590:
+	JMP stored600
+more602:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -19997,8 +20057,8 @@ more590:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored588
-activations587:
+	JMP stored600
+activations599:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -20028,8 +20088,8 @@ activations587:
 	VFMADD231PS Z16, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored588
-sums585:
+	JMP stored600
+sums597:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -20044,19 +20104,19 @@ sums585:
 	VMOVUPS Z9, 64(BX)
 	VMOVUPS Z10, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored588:
+stored600:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit579
+	JNZ unit591
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit579:
+unit591:
 	TESTQ R15, R15
-	JNZ group578
+	JNZ group590
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact591
+	JEQ exact603
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -20072,12 +20132,12 @@ unit579:
 	VMOVUPS Z27, 64(BX)
 	VMOVUPS Z28, 128(BX)
 	VMOVUPS Z29, 192(BX)
-exact591:
+exact603:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel577
+	JNZ panel589
 	VZEROUPPER
 	RET
 
@@ -20091,13 +20151,13 @@ TEXT ·ternaryRows64AVX512x4(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z23
 	VPBROADCASTD word30303030<>(SB), Z24
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z25
-panel592:
+panel604:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact593
+	JEQ exact605
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -20118,7 +20178,7 @@ panel592:
 	VMOVUPS Z16, 64(BX)
 	VMOVUPS Z16, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact593:
+exact605:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -20128,7 +20188,7 @@ exact593:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group594:
+group606:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -20149,9 +20209,9 @@ group594:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest597
+	JLT rest609
 	PCALIGN $64
-loop596:
+loop608:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -20218,11 +20278,11 @@ loop596:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop596
-rest597:
+	JGE loop608
+rest609:
 	ADDQ $2, CX
-	JZ done599
-one598:
+	JZ done611
+one610:
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $1, Z16, Z17
 	VPTERNLOGD $0x52, Z22, Z17, Z16
@@ -20252,8 +20312,8 @@ one598:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one598
-done599:
+	JNZ one610
+done611:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -20300,7 +20360,7 @@ done599:
 	VPSUBD Z15, Z16, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact600
+	JZ exact612
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -20354,15 +20414,15 @@ done599:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact600:
+exact612:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums601
+	JEQ sums613
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations603
+	JZ activations615
 	CMPQ Tile_Halves(AX), $0
-	JNE halves602
+	JNE halves614
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -20445,8 +20505,8 @@ exact600:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored604
-halves602:
+	JMP stored616
+halves614:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -20529,8 +20589,8 @@ halves602:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored604
-activations603:
+	JMP stored616
+activations615:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -20586,8 +20646,8 @@ activations603:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored604
-sums601:
+	JMP stored616
+sums613:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -20607,22 +20667,22 @@ sums601:
 	VMOVUPS Z13, 64(BX)
 	VMOVUPS Z14, 128(BX)
 	VMOVUPS Z15, 192(BX)
-stored604:
+stored616:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit595
+	JNZ unit607
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit595:
+unit607:
 	TESTQ R15, R15
-	JNZ group594
+	JNZ group606
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel592
+	JNZ panel604
 	VZEROUPPER
 	RET
 
@@ -20636,13 +20696,13 @@ TEXT ·ternaryRows64AVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z27
 	VPBROADCASTD word30303030<>(SB), Z28
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z29
-panel605:
+panel617:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact606
+	JEQ exact618
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -20668,7 +20728,7 @@ panel605:
 	VMOVUPS Z20, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z20, 192(BX)
-exact606:
+exact618:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -20678,7 +20738,7 @@ exact606:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group607:
+group619:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -20703,9 +20763,9 @@ group607:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $2, CX
-	JLT rest610
+	JLT rest622
 	PCALIGN $64
-loop609:
+loop621:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -20782,11 +20842,11 @@ loop609:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop609
-rest610:
+	JGE loop621
+rest622:
 	ADDQ $2, CX
-	JZ done612
-one611:
+	JZ done624
+one623:
 	VMOVDQU64 0(DI), Z20
 	VPSRLW $1, Z20, Z21
 	VPTERNLOGD $0x52, Z26, Z21, Z20
@@ -20821,8 +20881,8 @@ one611:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one611
-done612:
+	JNZ one623
+done624:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -20880,7 +20940,7 @@ done612:
 	VPSUBD Z19, Z20, Z19
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact613
+	JZ exact625
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -20947,15 +21007,15 @@ done612:
 	VPMOVSXBD 48(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact613:
+exact625:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums614
+	JEQ sums626
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations616
+	JZ activations628
 	CMPQ Tile_Halves(AX), $0
-	JNE halves615
+	JNE halves627
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -21056,8 +21116,8 @@ exact613:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored617
-halves615:
+	JMP stored629
+halves627:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -21158,8 +21218,8 @@ halves615:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored617
-activations616:
+	JMP stored629
+activations628:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -21229,8 +21289,8 @@ activations616:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored617
-sums614:
+	JMP stored629
+sums626:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -21255,22 +21315,22 @@ sums614:
 	VMOVUPS Z17, 64(BX)
 	VMOVUPS Z18, 128(BX)
 	VMOVUPS Z19, 192(BX)
-stored617:
+stored629:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit608
+	JNZ unit620
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit608:
+unit620:
 	TESTQ R15, R15
-	JNZ group607
+	JNZ group619
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel605
+	JNZ panel617
 	VZEROUPPER
 	RET
 
@@ -21283,13 +21343,13 @@ TEXT ·ternaryRows64AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel618:
+panel630:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact619
+	JEQ exact631
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -21320,7 +21380,7 @@ panel618:
 	VMOVUPS Z24, 64(BX)
 	VMOVUPS Z24, 128(BX)
 	VMOVUPS Z24, 192(BX)
-exact619:
+exact631:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -21330,7 +21390,7 @@ exact619:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group620:
+group632:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -21359,9 +21419,9 @@ group620:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest623
+	JLT rest635
 	PCALIGN $64
-loop622:
+loop634:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -21448,11 +21508,11 @@ loop622:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop622
-rest623:
+	JGE loop634
+rest635:
 	ADDQ $2, CX
-	JZ done625
-one624:
+	JZ done637
+one636:
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $1, Z24, Z25
 	VPTERNLOGD $0x52, Z30, Z25, Z24
@@ -21492,8 +21552,8 @@ one624:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one624
-done625:
+	JNZ one636
+done637:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -21562,7 +21622,7 @@ done625:
 	VPSUBD Z23, Z24, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact626
+	JZ exact638
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -21642,15 +21702,15 @@ done625:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact626:
+exact638:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums627
+	JEQ sums639
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations629
+	JZ activations641
 	CMPQ Tile_Halves(AX), $0
-	JNE halves628
+	JNE halves640
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -21769,8 +21829,8 @@ exact626:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored630
-halves628:
+	JMP stored642
+halves640:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -21889,8 +21949,8 @@ halves628:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored630
-activations629:
+	JMP stored642
+activations641:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -21974,8 +22034,8 @@ activations629:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored630
-sums627:
+	JMP stored642
+sums639:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -22005,22 +22065,22 @@ sums627:
 	VMOVUPS Z21, 64(BX)
 	VMOVUPS Z22, 128(BX)
 	VMOVUPS Z23, 192(BX)
-stored630:
+stored642:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit621
+	JNZ unit633
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit621:
+unit633:
 	TESTQ R15, R15
-	JNZ group620
+	JNZ group632
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel618
+	JNZ panel630
 	VZEROUPPER
 	RET
 
@@ -22029,8 +22089,9 @@ TEXT ·fields4Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z13
-panel631:
+panel643:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -22045,7 +22106,7 @@ panel631:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group632:
+group644:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -22058,9 +22119,17 @@ group632:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest635
+	JLT rest647
 	PCALIGN $64
-loop634:
+loop646:
+	TESTQ R11, R11
+	JZ second650
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named651
+second650:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -22075,6 +22144,7 @@ loop634:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named651:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z13, Z8, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -22098,11 +22168,11 @@ loop634:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop634
-rest635:
+	JGE loop646
+rest647:
 	ADDQ $4, CX
-	JZ done637
-one636:
+	JZ done649
+one648:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z13, Z8, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -22111,8 +22181,8 @@ one636:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one636
-done637:
+	JNZ one648
+done649:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -22123,7 +22193,7 @@ done637:
 	VPSRAD $4, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact638
+	JZ exact652
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -22132,28 +22202,28 @@ done637:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact638:
+exact652:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums639
+	JEQ sums653
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations641
+	JZ activations655
 	CMPQ Tile_Halves(AX), $0
-	JNE halves640
+	JNE halves654
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more643
+	JNE more657
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VMOVUPS 64(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored642
-more643:
+	JMP stored656
+more657:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -22163,21 +22233,21 @@ more643:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored642
-halves640:
+	JMP stored656
+halves654:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more644
+	JNE more658
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VCVTPH2PS 32(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored642
-more644:
+	JMP stored656
+more658:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -22187,39 +22257,39 @@ more644:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored642
-activations641:
+	JMP stored656
+activations655:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored642
-sums639:
+	JMP stored656
+sums653:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored642:
+stored656:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit633
+	JNZ unit645
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit633:
+unit645:
 	TESTQ R15, R15
-	JNZ group632
+	JNZ group644
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact645
+	JEQ exact659
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact645:
+exact659:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel631
+	JNZ panel643
 	VZEROUPPER
 	RET
 
@@ -22228,8 +22298,9 @@ TEXT ·fields4Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z16
-panel646:
+panel660:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -22246,7 +22317,7 @@ panel646:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group647:
+group661:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -22259,9 +22330,15 @@ group647:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest650
+	JLT rest664
 	PCALIGN $64
-loop649:
+loop663:
+	TESTQ R11, R11
+	JZ second667
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	JMP named668
+second667:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -22269,6 +22346,7 @@ loop649:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named668:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z16, Z8, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -22288,11 +22366,11 @@ loop649:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop649
-rest650:
+	JGE loop663
+rest664:
 	ADDQ $2, CX
-	JZ done652
-one651:
+	JZ done666
+one665:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z16, Z8, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -22304,8 +22382,8 @@ one651:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one651
-done652:
+	JNZ one665
+done666:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -22316,7 +22394,7 @@ done652:
 	VPSRAD $4, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact653
+	JZ exact669
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -22332,20 +22410,20 @@ done652:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact653:
+exact669:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums654
+	JEQ sums670
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations656
+	JZ activations672
 	CMPQ Tile_Halves(AX), $0
-	JNE halves655
+	JNE halves671
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more658
+	JNE more674
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -22357,8 +22435,8 @@ exact653:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored657
-more658:
+	JMP stored673
+more674:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -22376,13 +22454,13 @@ more658:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored657
-halves655:
+	JMP stored673
+halves671:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more659
+	JNE more675
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -22394,8 +22472,8 @@ halves655:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored657
-more659:
+	JMP stored673
+more675:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -22413,8 +22491,8 @@ more659:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored657
-activations656:
+	JMP stored673
+activations672:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -22426,38 +22504,38 @@ activations656:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored657
-sums654:
+	JMP stored673
+sums670:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored657:
+stored673:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit648
+	JNZ unit662
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit648:
+unit662:
 	TESTQ R15, R15
-	JNZ group647
+	JNZ group661
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact660
+	JEQ exact676
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact660:
+exact676:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel646
+	JNZ panel660
 	VZEROUPPER
 	RET
 
@@ -22467,7 +22545,7 @@ TEXT ·fields4Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z16
-panel661:
+panel677:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -22486,7 +22564,7 @@ panel661:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group662:
+group678:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -22497,9 +22575,9 @@ group662:
 	VPBROADCASTD (TokenGroup_Fields+0+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Fields+4+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest665
+	JLT rest681
 	PCALIGN $64
-loop664:
+loop680:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -22536,11 +22614,11 @@ loop664:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop664
-rest665:
+	JGE loop680
+rest681:
 	ADDQ $2, CX
-	JZ done667
-one666:
+	JZ done683
+one682:
 	VMOVDQU64 0(DI), Z6
 	VPANDD Z16, Z6, Z7
 	VPBROADCASTD 0(SI), Z8
@@ -22555,8 +22633,8 @@ one666:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one666
-done667:
+	JNZ one682
+done683:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -22565,7 +22643,7 @@ done667:
 	VPSRAD $4, Z5, Z5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact668
+	JZ exact684
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -22588,20 +22666,20 @@ done667:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact668:
+exact684:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums669
+	JEQ sums685
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations671
+	JZ activations687
 	CMPQ Tile_Halves(AX), $0
-	JNE halves670
+	JNE halves686
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more673
+	JNE more689
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -22620,8 +22698,8 @@ exact668:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored672
-more673:
+	JMP stored688
+more689:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -22649,13 +22727,13 @@ more673:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored672
-halves670:
+	JMP stored688
+halves686:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more674
+	JNE more690
 	VCVTPH2PS 0(CX), Z6
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -22674,8 +22752,8 @@ halves670:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored672
-more674:
+	JMP stored688
+more690:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTPH2PS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -22703,8 +22781,8 @@ more674:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored672
-activations671:
+	JMP stored688
+activations687:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -22722,8 +22800,8 @@ activations671:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored672
-sums669:
+	JMP stored688
+sums685:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -22732,19 +22810,19 @@ sums669:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored672:
+stored688:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit663
+	JNZ unit679
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit663:
+unit679:
 	TESTQ R15, R15
-	JNZ group662
+	JNZ group678
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact675
+	JEQ exact691
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -22754,12 +22832,12 @@ unit663:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact675:
+exact691:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel661
+	JNZ panel677
 	VZEROUPPER
 	RET
 
@@ -22770,7 +22848,7 @@ TEXT ·fields4Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z20
-panel676:
+panel692:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -22791,7 +22869,7 @@ panel676:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group677:
+group693:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -22804,9 +22882,9 @@ group677:
 	VPBROADCASTD (TokenGroup_Fields+0+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Fields+4+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest680
+	JLT rest696
 	PCALIGN $64
-loop679:
+loop695:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -22849,11 +22927,11 @@ loop679:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop679
-rest680:
+	JGE loop695
+rest696:
 	ADDQ $2, CX
-	JZ done682
-one681:
+	JZ done698
+one697:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z20, Z8, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -22871,8 +22949,8 @@ one681:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one681
-done682:
+	JNZ one697
+done698:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -22883,7 +22961,7 @@ done682:
 	VPSRAD $4, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact683
+	JZ exact699
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -22913,20 +22991,20 @@ done682:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact683:
+exact699:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums684
+	JEQ sums700
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations686
+	JZ activations702
 	CMPQ Tile_Halves(AX), $0
-	JNE halves685
+	JNE halves701
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more688
+	JNE more704
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -22950,8 +23028,8 @@ exact683:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored687
-more688:
+	JMP stored703
+more704:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -22987,13 +23065,13 @@ more688:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored687
-halves685:
+	JMP stored703
+halves701:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more689
+	JNE more705
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -23017,8 +23095,8 @@ halves685:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored687
-more689:
+	JMP stored703
+more705:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -23054,8 +23132,8 @@ more689:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored687
-activations686:
+	JMP stored703
+activations702:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -23079,8 +23157,8 @@ activations686:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored687
-sums684:
+	JMP stored703
+sums700:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -23092,19 +23170,19 @@ sums684:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored687:
+stored703:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit678
+	JNZ unit694
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit678:
+unit694:
 	TESTQ R15, R15
-	JNZ group677
+	JNZ group693
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact690
+	JEQ exact706
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -23117,12 +23195,12 @@ unit678:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact690:
+exact706:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel676
+	JNZ panel692
 	VZEROUPPER
 	RET
 
@@ -23133,7 +23211,7 @@ TEXT ·fields4Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z24
-panel691:
+panel707:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -23156,7 +23234,7 @@ panel691:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group692:
+group708:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -23171,9 +23249,9 @@ group692:
 	VPBROADCASTD (TokenGroup_Fields+0+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Fields+4+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest695
+	JLT rest711
 	PCALIGN $64
-loop694:
+loop710:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -23222,11 +23300,11 @@ loop694:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop694
-rest695:
+	JGE loop710
+rest711:
 	ADDQ $2, CX
-	JZ done697
-one696:
+	JZ done713
+one712:
 	VMOVDQU64 0(DI), Z10
 	VPANDD Z24, Z10, Z11
 	VPBROADCASTD 0(SI), Z12
@@ -23247,8 +23325,8 @@ one696:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one696
-done697:
+	JNZ one712
+done713:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -23261,7 +23339,7 @@ done697:
 	VPSRAD $4, Z9, Z9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact698
+	JZ exact714
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -23298,20 +23376,20 @@ done697:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact698:
+exact714:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums699
+	JEQ sums715
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations701
+	JZ activations717
 	CMPQ Tile_Halves(AX), $0
-	JNE halves700
+	JNE halves716
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more703
+	JNE more719
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -23340,8 +23418,8 @@ exact698:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored702
-more703:
+	JMP stored718
+more719:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -23385,13 +23463,13 @@ more703:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored702
-halves700:
+	JMP stored718
+halves716:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more704
+	JNE more720
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -23420,8 +23498,8 @@ halves700:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored702
-more704:
+	JMP stored718
+more720:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -23465,8 +23543,8 @@ more704:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored702
-activations701:
+	JMP stored718
+activations717:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -23496,8 +23574,8 @@ activations701:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored702
-sums699:
+	JMP stored718
+sums715:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -23512,19 +23590,19 @@ sums699:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored702:
+stored718:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit693
+	JNZ unit709
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit693:
+unit709:
 	TESTQ R15, R15
-	JNZ group692
+	JNZ group708
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact705
+	JEQ exact721
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -23540,12 +23618,12 @@ unit693:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact705:
+exact721:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel691
+	JNZ panel707
 	VZEROUPPER
 	RET
 
@@ -23557,7 +23635,7 @@ TEXT ·fields4Rows32AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z28
-panel706:
+panel722:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -23582,7 +23660,7 @@ panel706:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group707:
+group723:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -23599,9 +23677,9 @@ group707:
 	VPBROADCASTD (TokenGroup_Fields+0+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Fields+4+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest710
+	JLT rest726
 	PCALIGN $64
-loop709:
+loop725:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -23656,11 +23734,11 @@ loop709:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop709
-rest710:
+	JGE loop725
+rest726:
 	ADDQ $2, CX
-	JZ done712
-one711:
+	JZ done728
+one727:
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z28, Z12, Z13
 	VPBROADCASTD 0(SI), Z14
@@ -23684,8 +23762,8 @@ one711:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one711
-done712:
+	JNZ one727
+done728:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -23700,7 +23778,7 @@ done712:
 	VPSRAD $4, Z11, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact713
+	JZ exact729
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -23744,20 +23822,20 @@ done712:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact713:
+exact729:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums714
+	JEQ sums730
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations716
+	JZ activations732
 	CMPQ Tile_Halves(AX), $0
-	JNE halves715
+	JNE halves731
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more718
+	JNE more734
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -23791,8 +23869,8 @@ exact713:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored717
-more718:
+	JMP stored733
+more734:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -23844,13 +23922,13 @@ more718:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored717
-halves715:
+	JMP stored733
+halves731:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more719
+	JNE more735
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -23884,8 +23962,8 @@ halves715:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored717
-more719:
+	JMP stored733
+more735:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -23937,8 +24015,8 @@ more719:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored717
-activations716:
+	JMP stored733
+activations732:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -23974,8 +24052,8 @@ activations716:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored717
-sums714:
+	JMP stored733
+sums730:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -23993,19 +24071,19 @@ sums714:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored717:
+stored733:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit708
+	JNZ unit724
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit708:
+unit724:
 	TESTQ R15, R15
-	JNZ group707
+	JNZ group723
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact720
+	JEQ exact736
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -24024,12 +24102,12 @@ unit708:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact720:
+exact736:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel706
+	JNZ panel722
 	VZEROUPPER
 	RET
 
@@ -24041,13 +24119,13 @@ TEXT ·fields4Rows32AVX512x7(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z18
-panel721:
+panel737:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z14, Z14, Z14
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact722
+	JEQ exact738
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
@@ -24069,7 +24147,7 @@ panel721:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
-exact722:
+exact738:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -24079,7 +24157,7 @@ exact722:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group723:
+group739:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -24098,9 +24176,9 @@ group723:
 	VPBROADCASTD (TokenGroup_Fields+0+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Fields+4+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest726
+	JLT rest742
 	PCALIGN $64
-loop725:
+loop741:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -24162,11 +24240,11 @@ loop725:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop725
-rest726:
+	JGE loop741
+rest742:
 	ADDQ $2, CX
-	JZ done728
-one727:
+	JZ done744
+one743:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z14
 	VPANDD Z18, Z14, Z15
@@ -24194,8 +24272,8 @@ one727:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one727
-done728:
+	JNZ one743
+done744:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -24212,7 +24290,7 @@ done728:
 	VPSRAD $4, Z13, Z13
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact729
+	JZ exact745
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -24263,15 +24341,15 @@ done728:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact729:
+exact745:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums730
+	JEQ sums746
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations732
+	JZ activations748
 	CMPQ Tile_Halves(AX), $0
-	JNE halves731
+	JNE halves747
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -24348,8 +24426,8 @@ exact729:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored733
-halves731:
+	JMP stored749
+halves747:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -24426,8 +24504,8 @@ halves731:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored733
-activations732:
+	JMP stored749
+activations748:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -24483,8 +24561,8 @@ activations732:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored733
-sums730:
+	JMP stored749
+sums746:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -24505,22 +24583,22 @@ sums730:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored733:
+stored749:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit724
+	JNZ unit740
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit724:
+unit740:
 	TESTQ R15, R15
-	JNZ group723
+	JNZ group739
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel721
+	JNZ panel737
 	VZEROUPPER
 	RET
 
@@ -24532,13 +24610,13 @@ TEXT ·fields4Rows32AVX512x8(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z20
-panel734:
+panel750:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact735
+	JEQ exact751
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -24563,7 +24641,7 @@ panel734:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
-exact735:
+exact751:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -24573,7 +24651,7 @@ exact735:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group736:
+group752:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -24594,9 +24672,9 @@ group736:
 	VPBROADCASTD (TokenGroup_Fields+0+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Fields+4+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest739
+	JLT rest755
 	PCALIGN $64
-loop738:
+loop754:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -24664,11 +24742,11 @@ loop738:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop738
-rest739:
+	JGE loop754
+rest755:
 	ADDQ $2, CX
-	JZ done741
-one740:
+	JZ done757
+one756:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z20, Z16, Z17
@@ -24699,8 +24777,8 @@ one740:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one740
-done741:
+	JNZ one756
+done757:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -24719,7 +24797,7 @@ done741:
 	VPSRAD $4, Z15, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact742
+	JZ exact758
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -24777,15 +24855,15 @@ done741:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact742:
+exact758:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums743
+	JEQ sums759
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations745
+	JZ activations761
 	CMPQ Tile_Halves(AX), $0
-	JNE halves744
+	JNE halves760
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -24872,8 +24950,8 @@ exact742:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored746
-halves744:
+	JMP stored762
+halves760:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -24960,8 +25038,8 @@ halves744:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored746
-activations745:
+	JMP stored762
+activations761:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -25025,8 +25103,8 @@ activations745:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored746
-sums743:
+	JMP stored762
+sums759:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -25050,22 +25128,22 @@ sums743:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored746:
+stored762:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit737
+	JNZ unit753
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit737:
+unit753:
 	TESTQ R15, R15
-	JNZ group736
+	JNZ group752
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel734
+	JNZ panel750
 	VZEROUPPER
 	RET
 
@@ -25077,13 +25155,13 @@ TEXT ·fields4Rows32AVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z22
-panel747:
+panel763:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z18, Z18, Z18
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact748
+	JEQ exact764
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -25111,7 +25189,7 @@ panel747:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
-exact748:
+exact764:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -25121,7 +25199,7 @@ exact748:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group749:
+group765:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -25144,9 +25222,9 @@ group749:
 	VPBROADCASTD (TokenGroup_Fields+0+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Fields+4+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest752
+	JLT rest768
 	PCALIGN $64
-loop751:
+loop767:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -25220,11 +25298,11 @@ loop751:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop751
-rest752:
+	JGE loop767
+rest768:
 	ADDQ $2, CX
-	JZ done754
-one753:
+	JZ done770
+one769:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z18
 	VPANDD Z22, Z18, Z19
@@ -25258,8 +25336,8 @@ one753:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one753
-done754:
+	JNZ one769
+done770:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -25280,7 +25358,7 @@ done754:
 	VPSRAD $4, Z17, Z17
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact755
+	JZ exact771
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -25345,15 +25423,15 @@ done754:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact755:
+exact771:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums756
+	JEQ sums772
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations758
+	JZ activations774
 	CMPQ Tile_Halves(AX), $0
-	JNE halves757
+	JNE halves773
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -25450,8 +25528,8 @@ exact755:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored759
-halves757:
+	JMP stored775
+halves773:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -25548,8 +25626,8 @@ halves757:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored759
-activations758:
+	JMP stored775
+activations774:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -25621,8 +25699,8 @@ activations758:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored759
-sums756:
+	JMP stored775
+sums772:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -25649,22 +25727,22 @@ sums756:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored759:
+stored775:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit750
+	JNZ unit766
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit750:
+unit766:
 	TESTQ R15, R15
-	JNZ group749
+	JNZ group765
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel747
+	JNZ panel763
 	VZEROUPPER
 	RET
 
@@ -25676,13 +25754,13 @@ TEXT ·fields4Rows32AVX512x10(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z24
-panel760:
+panel776:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact761
+	JEQ exact777
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -25713,7 +25791,7 @@ panel760:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact761:
+exact777:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -25723,7 +25801,7 @@ exact761:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group762:
+group778:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -25748,9 +25826,9 @@ group762:
 	VPBROADCASTD (TokenGroup_Fields+0+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Fields+4+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest765
+	JLT rest781
 	PCALIGN $64
-loop764:
+loop780:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -25830,11 +25908,11 @@ loop764:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop764
-rest765:
+	JGE loop780
+rest781:
 	ADDQ $2, CX
-	JZ done767
-one766:
+	JZ done783
+one782:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z20
 	VPANDD Z24, Z20, Z21
@@ -25871,8 +25949,8 @@ one766:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one766
-done767:
+	JNZ one782
+done783:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -25895,7 +25973,7 @@ done767:
 	VPSRAD $4, Z19, Z19
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact768
+	JZ exact784
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -25967,15 +26045,15 @@ done767:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact768:
+exact784:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums769
+	JEQ sums785
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations771
+	JZ activations787
 	CMPQ Tile_Halves(AX), $0
-	JNE halves770
+	JNE halves786
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -26082,8 +26160,8 @@ exact768:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored772
-halves770:
+	JMP stored788
+halves786:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -26190,8 +26268,8 @@ halves770:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored772
-activations771:
+	JMP stored788
+activations787:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -26271,8 +26349,8 @@ activations771:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored772
-sums769:
+	JMP stored788
+sums785:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -26302,22 +26380,22 @@ sums769:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored772:
+stored788:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit763
+	JNZ unit779
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit763:
+unit779:
 	TESTQ R15, R15
-	JNZ group762
+	JNZ group778
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel760
+	JNZ panel776
 	VZEROUPPER
 	RET
 
@@ -26329,13 +26407,13 @@ TEXT ·fields4Rows32AVX512x11(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z26
-panel773:
+panel789:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z22, Z22, Z22
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact774
+	JEQ exact790
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
@@ -26369,7 +26447,7 @@ panel773:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
-exact774:
+exact790:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -26379,7 +26457,7 @@ exact774:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group775:
+group791:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -26406,9 +26484,9 @@ group775:
 	VPBROADCASTD (TokenGroup_Fields+0+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Fields+4+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest778
+	JLT rest794
 	PCALIGN $64
-loop777:
+loop793:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -26494,11 +26572,11 @@ loop777:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop777
-rest778:
+	JGE loop793
+rest794:
 	ADDQ $2, CX
-	JZ done780
-one779:
+	JZ done796
+one795:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z22
 	VPANDD Z26, Z22, Z23
@@ -26538,8 +26616,8 @@ one779:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one779
-done780:
+	JNZ one795
+done796:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -26564,7 +26642,7 @@ done780:
 	VPSRAD $4, Z21, Z21
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact781
+	JZ exact797
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -26643,15 +26721,15 @@ done780:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact781:
+exact797:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums782
+	JEQ sums798
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations784
+	JZ activations800
 	CMPQ Tile_Halves(AX), $0
-	JNE halves783
+	JNE halves799
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -26768,8 +26846,8 @@ exact781:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored785
-halves783:
+	JMP stored801
+halves799:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -26886,8 +26964,8 @@ halves783:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored785
-activations784:
+	JMP stored801
+activations800:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -26975,8 +27053,8 @@ activations784:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored785
-sums782:
+	JMP stored801
+sums798:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -27009,22 +27087,22 @@ sums782:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored785:
+stored801:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit776
+	JNZ unit792
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit776:
+unit792:
 	TESTQ R15, R15
-	JNZ group775
+	JNZ group791
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel773
+	JNZ panel789
 	VZEROUPPER
 	RET
 
@@ -27036,13 +27114,13 @@ TEXT ·fields4Rows32AVX512x12(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z28
-panel786:
+panel802:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact787
+	JEQ exact803
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -27079,7 +27157,7 @@ panel786:
 	ADDQ R9, BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
-exact787:
+exact803:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -27089,7 +27167,7 @@ exact787:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group788:
+group804:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -27118,9 +27196,9 @@ group788:
 	VPBROADCASTD (TokenGroup_Fields+0+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Fields+4+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest791
+	JLT rest807
 	PCALIGN $64
-loop790:
+loop806:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -27212,11 +27290,11 @@ loop790:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop790
-rest791:
+	JGE loop806
+rest807:
 	ADDQ $2, CX
-	JZ done793
-one792:
+	JZ done809
+one808:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z24
 	VPANDD Z28, Z24, Z25
@@ -27259,8 +27337,8 @@ one792:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one792
-done793:
+	JNZ one808
+done809:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -27287,7 +27365,7 @@ done793:
 	VPSRAD $4, Z23, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact794
+	JZ exact810
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -27373,15 +27451,15 @@ done793:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact794:
+exact810:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums795
+	JEQ sums811
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations797
+	JZ activations813
 	CMPQ Tile_Halves(AX), $0
-	JNE halves796
+	JNE halves812
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -27508,8 +27586,8 @@ exact794:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored798
-halves796:
+	JMP stored814
+halves812:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -27636,8 +27714,8 @@ halves796:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored798
-activations797:
+	JMP stored814
+activations813:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -27733,8 +27811,8 @@ activations797:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored798
-sums795:
+	JMP stored814
+sums811:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -27770,22 +27848,22 @@ sums795:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored798:
+stored814:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit789
+	JNZ unit805
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit789:
+unit805:
 	TESTQ R15, R15
-	JNZ group788
+	JNZ group804
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel786
+	JNZ panel802
 	VZEROUPPER
 	RET
 
@@ -27798,7 +27876,7 @@ TEXT ·fields4Rows32KeptAVX512x7(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z24
-panel799:
+panel815:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -27825,7 +27903,7 @@ panel799:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group800:
+group816:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -27838,9 +27916,9 @@ group800:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest803
+	JLT rest819
 	PCALIGN $64
-loop802:
+loop818:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -27880,11 +27958,11 @@ loop802:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop802
-rest803:
+	JGE loop818
+rest819:
 	ADDQ $4, CX
-	JZ done805
-one804:
+	JZ done821
+one820:
 	LEAQ (SI)(R10*2), R11
 	VPANDD 0(DI), Z23, Z21
 	VPDPBUSD.BCST 0(SI), Z21, Z0
@@ -27897,11 +27975,11 @@ one804:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one804
-done805:
+	JNZ one820
+done821:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact806
+	JZ exact822
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z21
@@ -27931,20 +28009,20 @@ done805:
 	VPMOVSXBD 0(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact806:
+exact822:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums807
+	JEQ sums823
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations809
+	JZ activations825
 	CMPQ Tile_Halves(AX), $0
-	JNE halves808
+	JNE halves824
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more811
+	JNE more827
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -27967,8 +28045,8 @@ exact806:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored810
-more811:
+	JMP stored826
+more827:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -28005,13 +28083,13 @@ more811:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored810
-halves808:
+	JMP stored826
+halves824:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more812
+	JNE more828
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -28034,8 +28112,8 @@ halves808:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored810
-more812:
+	JMP stored826
+more828:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -28072,8 +28150,8 @@ more812:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored810
-activations809:
+	JMP stored826
+activations825:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z7
@@ -28101,8 +28179,8 @@ activations809:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z19
-	JMP stored810
-sums807:
+	JMP stored826
+sums823:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -28116,7 +28194,7 @@ sums807:
 	VMOVUPS Z5, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
-stored810:
+stored826:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $64, CX, BX
 	SUBQ BX, DI
@@ -28130,9 +28208,9 @@ stored810:
 	VPBROADCASTD (TokenGroup_Fields+4+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Fields+4+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest814
+	JLT rest830
 	PCALIGN $64
-loop813:
+loop829:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -28172,11 +28250,11 @@ loop813:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop813
-rest814:
+	JGE loop829
+rest830:
 	ADDQ $4, CX
-	JZ done816
-one815:
+	JZ done832
+one831:
 	LEAQ (SI)(R10*2), R11
 	VPANDD 0(DI), Z24, Z21
 	VPDPBUSD.BCST 0(SI), Z21, Z0
@@ -28189,8 +28267,8 @@ one815:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one815
-done816:
+	JNZ one831
+done832:
 	VPSRAD $4, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSRAD $4, Z2, Z2
@@ -28200,7 +28278,7 @@ done816:
 	VPSRAD $4, Z6, Z6
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact817
+	JZ exact833
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 16(CX), Z21
@@ -28230,20 +28308,20 @@ done816:
 	VPMOVSXBD 16(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact817:
+exact833:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums818
+	JEQ sums834
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations820
+	JZ activations836
 	CMPQ Tile_Halves(AX), $0
-	JNE halves819
+	JNE halves835
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more822
+	JNE more838
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -28266,8 +28344,8 @@ exact817:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored821
-more822:
+	JMP stored837
+more838:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
@@ -28304,13 +28382,13 @@ more822:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored821
-halves819:
+	JMP stored837
+halves835:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more823
+	JNE more839
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -28333,8 +28411,8 @@ halves819:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored821
-more823:
+	JMP stored837
+more839:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
@@ -28371,8 +28449,8 @@ more823:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored821
-activations820:
+	JMP stored837
+activations836:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z8
@@ -28400,8 +28478,8 @@ activations820:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z20
-	JMP stored821
-sums818:
+	JMP stored837
+sums834:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -28415,19 +28493,19 @@ sums818:
 	VMOVUPS Z5, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 64(BX)
-stored821:
+stored837:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit801
+	JNZ unit817
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit801:
+unit817:
 	TESTQ R15, R15
-	JNZ group800
+	JNZ group816
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact824
+	JEQ exact840
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z7, 0(BX)
 	VMOVUPS Z8, 64(BX)
@@ -28449,12 +28527,12 @@ unit801:
 	ADDQ R9, BX
 	VMOVUPS Z19, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact824:
+exact840:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel799
+	JNZ panel815
 	VZEROUPPER
 	RET
 
@@ -28467,7 +28545,7 @@ TEXT ·fields4Rows32KeptAVX512x8(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z27
-panel825:
+panel841:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -28496,7 +28574,7 @@ panel825:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group826:
+group842:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -28510,9 +28588,9 @@ group826:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest829
+	JLT rest845
 	PCALIGN $64
-loop828:
+loop844:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -28556,11 +28634,11 @@ loop828:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop828
-rest829:
+	JGE loop844
+rest845:
 	ADDQ $4, CX
-	JZ done831
-one830:
+	JZ done847
+one846:
 	LEAQ (SI)(R10*2), R11
 	VPANDD 0(DI), Z26, Z24
 	VPDPBUSD.BCST 0(SI), Z24, Z0
@@ -28574,11 +28652,11 @@ one830:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one830
-done831:
+	JNZ one846
+done847:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact832
+	JZ exact848
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 0(CX), Z24
@@ -28612,20 +28690,20 @@ done831:
 	VPMOVSXBD 0(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact832:
+exact848:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums833
+	JEQ sums849
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations835
+	JZ activations851
 	CMPQ Tile_Halves(AX), $0
-	JNE halves834
+	JNE halves850
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more837
+	JNE more853
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -28651,8 +28729,8 @@ exact832:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored836
-more837:
+	JMP stored852
+more853:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -28694,13 +28772,13 @@ more837:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored836
-halves834:
+	JMP stored852
+halves850:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more838
+	JNE more854
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -28726,8 +28804,8 @@ halves834:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored836
-more838:
+	JMP stored852
+more854:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -28769,8 +28847,8 @@ more838:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored836
-activations835:
+	JMP stored852
+activations851:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z8
@@ -28802,8 +28880,8 @@ activations835:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z22
-	JMP stored836
-sums833:
+	JMP stored852
+sums849:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -28819,7 +28897,7 @@ sums833:
 	VMOVUPS Z6, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 0(BX)
-stored836:
+stored852:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $64, CX, BX
 	SUBQ BX, DI
@@ -28834,9 +28912,9 @@ stored836:
 	VPBROADCASTD (TokenGroup_Fields+4+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Fields+4+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest840
+	JLT rest856
 	PCALIGN $64
-loop839:
+loop855:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -28880,11 +28958,11 @@ loop839:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop839
-rest840:
+	JGE loop855
+rest856:
 	ADDQ $4, CX
-	JZ done842
-one841:
+	JZ done858
+one857:
 	LEAQ (SI)(R10*2), R11
 	VPANDD 0(DI), Z27, Z24
 	VPDPBUSD.BCST 0(SI), Z24, Z0
@@ -28898,8 +28976,8 @@ one841:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one841
-done842:
+	JNZ one857
+done858:
 	VPSRAD $4, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSRAD $4, Z2, Z2
@@ -28910,7 +28988,7 @@ done842:
 	VPSRAD $4, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact843
+	JZ exact859
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 16(CX), Z24
@@ -28944,20 +29022,20 @@ done842:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact843:
+exact859:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums844
+	JEQ sums860
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations846
+	JZ activations862
 	CMPQ Tile_Halves(AX), $0
-	JNE halves845
+	JNE halves861
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more848
+	JNE more864
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -28983,8 +29061,8 @@ exact843:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored847
-more848:
+	JMP stored863
+more864:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
@@ -29026,13 +29104,13 @@ more848:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored847
-halves845:
+	JMP stored863
+halves861:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more849
+	JNE more865
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -29058,8 +29136,8 @@ halves845:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored847
-more849:
+	JMP stored863
+more865:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
@@ -29101,8 +29179,8 @@ more849:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored847
-activations846:
+	JMP stored863
+activations862:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z9
@@ -29134,8 +29212,8 @@ activations846:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z23
-	JMP stored847
-sums844:
+	JMP stored863
+sums860:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -29151,19 +29229,19 @@ sums844:
 	VMOVUPS Z6, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 64(BX)
-stored847:
+stored863:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit827
+	JNZ unit843
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit827:
+unit843:
 	TESTQ R15, R15
-	JNZ group826
+	JNZ group842
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact850
+	JEQ exact866
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
@@ -29188,12 +29266,12 @@ unit827:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact850:
+exact866:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel825
+	JNZ panel841
 	VZEROUPPER
 	RET
 
@@ -29206,7 +29284,7 @@ TEXT ·fields4Rows32KeptAVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word0f0f0f0f<>(SB), Z29
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z30
-panel851:
+panel867:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -29237,7 +29315,7 @@ panel851:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group852:
+group868:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -29252,9 +29330,9 @@ group852:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest855
+	JLT rest871
 	PCALIGN $64
-loop854:
+loop870:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -29302,11 +29380,11 @@ loop854:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop854
-rest855:
+	JGE loop870
+rest871:
 	ADDQ $4, CX
-	JZ done857
-one856:
+	JZ done873
+one872:
 	LEAQ (SI)(R10*2), R11
 	VPANDD 0(DI), Z29, Z27
 	VPDPBUSD.BCST 0(SI), Z27, Z0
@@ -29321,11 +29399,11 @@ one856:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one856
-done857:
+	JNZ one872
+done873:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact858
+	JZ exact874
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z27
@@ -29363,20 +29441,20 @@ done857:
 	VPMOVSXBD 0(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact858:
+exact874:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums859
+	JEQ sums875
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations861
+	JZ activations877
 	CMPQ Tile_Halves(AX), $0
-	JNE halves860
+	JNE halves876
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more863
+	JNE more879
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -29405,8 +29483,8 @@ exact858:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored862
-more863:
+	JMP stored878
+more879:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -29453,13 +29531,13 @@ more863:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored862
-halves860:
+	JMP stored878
+halves876:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more864
+	JNE more880
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -29488,8 +29566,8 @@ halves860:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored862
-more864:
+	JMP stored878
+more880:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -29536,8 +29614,8 @@ more864:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored862
-activations861:
+	JMP stored878
+activations877:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z9
@@ -29573,8 +29651,8 @@ activations861:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z25
-	JMP stored862
-sums859:
+	JMP stored878
+sums875:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -29592,7 +29670,7 @@ sums859:
 	VMOVUPS Z7, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
-stored862:
+stored878:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $64, CX, BX
 	SUBQ BX, DI
@@ -29608,9 +29686,9 @@ stored862:
 	VPBROADCASTD (TokenGroup_Fields+4+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Fields+4+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest866
+	JLT rest882
 	PCALIGN $64
-loop865:
+loop881:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -29658,11 +29736,11 @@ loop865:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop865
-rest866:
+	JGE loop881
+rest882:
 	ADDQ $4, CX
-	JZ done868
-one867:
+	JZ done884
+one883:
 	LEAQ (SI)(R10*2), R11
 	VPANDD 0(DI), Z30, Z27
 	VPDPBUSD.BCST 0(SI), Z27, Z0
@@ -29677,8 +29755,8 @@ one867:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one867
-done868:
+	JNZ one883
+done884:
 	VPSRAD $4, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSRAD $4, Z2, Z2
@@ -29690,7 +29768,7 @@ done868:
 	VPSRAD $4, Z8, Z8
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact869
+	JZ exact885
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 16(CX), Z27
@@ -29728,20 +29806,20 @@ done868:
 	VPMOVSXBD 16(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact869:
+exact885:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums870
+	JEQ sums886
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations872
+	JZ activations888
 	CMPQ Tile_Halves(AX), $0
-	JNE halves871
+	JNE halves887
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more874
+	JNE more890
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -29770,8 +29848,8 @@ exact869:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored873
-more874:
+	JMP stored889
+more890:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
@@ -29818,13 +29896,13 @@ more874:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored873
-halves871:
+	JMP stored889
+halves887:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more875
+	JNE more891
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -29853,8 +29931,8 @@ halves871:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored873
-more875:
+	JMP stored889
+more891:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
@@ -29901,8 +29979,8 @@ more875:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored873
-activations872:
+	JMP stored889
+activations888:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z10
@@ -29938,8 +30016,8 @@ activations872:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z26
-	JMP stored873
-sums870:
+	JMP stored889
+sums886:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -29957,19 +30035,19 @@ sums870:
 	VMOVUPS Z7, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 64(BX)
-stored873:
+stored889:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit853
+	JNZ unit869
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit853:
+unit869:
 	TESTQ R15, R15
-	JNZ group852
+	JNZ group868
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact876
+	JEQ exact892
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z9, 0(BX)
 	VMOVUPS Z10, 64(BX)
@@ -29997,12 +30075,12 @@ unit853:
 	ADDQ R9, BX
 	VMOVUPS Z25, 0(BX)
 	VMOVUPS Z26, 64(BX)
-exact876:
+exact892:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel851
+	JNZ panel867
 	VZEROUPPER
 	RET
 
@@ -30013,7 +30091,7 @@ TEXT ·fields4Rows32KeptAVX512x10(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-panel877:
+panel893:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -30046,7 +30124,7 @@ panel877:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group878:
+group894:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -30062,9 +30140,9 @@ group878:
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z9
 	SUBQ $4, CX
-	JLT rest881
+	JLT rest897
 	PCALIGN $64
-loop880:
+loop896:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -30120,11 +30198,11 @@ loop880:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop880
-rest881:
+	JGE loop896
+rest897:
 	ADDQ $4, CX
-	JZ done883
-one882:
+	JZ done899
+one898:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z30
 	VPANDD.BCST word0f0f0f0f<>(SB), Z30, Z30
@@ -30141,11 +30219,11 @@ one882:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one882
-done883:
+	JNZ one898
+done899:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact884
+	JZ exact900
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z31
 	VPMOVSXBD 0(CX), Z30
@@ -30187,20 +30265,20 @@ done883:
 	VPMOVSXBD 0(CX), Z30
 	VPMULLD Z31, Z30, Z30
 	VPSUBD Z30, Z9, Z9
-exact884:
+exact900:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums885
+	JEQ sums901
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations887
+	JZ activations903
 	CMPQ Tile_Halves(AX), $0
-	JNE halves886
+	JNE halves902
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more889
+	JNE more905
 	VMOVUPS 0(CX), Z30
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -30232,8 +30310,8 @@ exact884:
 	ADDQ R9, BX
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z30, Z9, Z28
-	JMP stored888
-more889:
+	JMP stored904
+more905:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VMOVUPS 0(CX), Z30
 	PREFETCHT1 2048(CX)
@@ -30285,13 +30363,13 @@ more889:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z31, Z9, Z9
 	VFMADD231PS Z30, Z9, Z28
-	JMP stored888
-halves886:
+	JMP stored904
+halves902:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more890
+	JNE more906
 	VCVTPH2PS 0(CX), Z30
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -30323,8 +30401,8 @@ halves886:
 	ADDQ R9, BX
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z30, Z9, Z28
-	JMP stored888
-more890:
+	JMP stored904
+more906:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VCVTPH2PS 0(CX), Z30
 	PREFETCHT1 2048(CX)
@@ -30376,8 +30454,8 @@ more890:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z31, Z9, Z9
 	VFMADD231PS Z30, Z9, Z28
-	JMP stored888
-activations887:
+	JMP stored904
+activations903:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z31, Z0, Z10
@@ -30417,8 +30495,8 @@ activations887:
 	VPBROADCASTD (TokenGroup_Scale+9*TokenGroup__size)(R14), Z31
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z31, Z9, Z28
-	JMP stored888
-sums885:
+	JMP stored904
+sums901:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -30438,7 +30516,7 @@ sums885:
 	VMOVUPS Z8, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z9, 0(BX)
-stored888:
+stored904:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $64, CX, BX
 	SUBQ BX, DI
@@ -30455,9 +30533,9 @@ stored888:
 	VPBROADCASTD (TokenGroup_Fields+4+8*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Fields+4+9*TokenGroup__size)(R14), Z9
 	SUBQ $4, CX
-	JLT rest892
+	JLT rest908
 	PCALIGN $64
-loop891:
+loop907:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -30513,11 +30591,11 @@ loop891:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop891
-rest892:
+	JGE loop907
+rest908:
 	ADDQ $4, CX
-	JZ done894
-one893:
+	JZ done910
+one909:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z30
 	VPANDD.BCST wordf0f0f0f0<>(SB), Z30, Z30
@@ -30534,8 +30612,8 @@ one893:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one893
-done894:
+	JNZ one909
+done910:
 	VPSRAD $4, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSRAD $4, Z2, Z2
@@ -30548,7 +30626,7 @@ done894:
 	VPSRAD $4, Z9, Z9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact895
+	JZ exact911
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z31
 	VPMOVSXBD 16(CX), Z30
@@ -30590,20 +30668,20 @@ done894:
 	VPMOVSXBD 16(CX), Z30
 	VPMULLD Z31, Z30, Z30
 	VPSUBD Z30, Z9, Z9
-exact895:
+exact911:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums896
+	JEQ sums912
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations898
+	JZ activations914
 	CMPQ Tile_Halves(AX), $0
-	JNE halves897
+	JNE halves913
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more900
+	JNE more916
 	VMOVUPS 64(CX), Z30
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -30635,8 +30713,8 @@ exact895:
 	ADDQ R9, BX
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z30, Z9, Z29
-	JMP stored899
-more900:
+	JMP stored915
+more916:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VMOVUPS 64(CX), Z30
 	PREFETCHT1 2112(CX)
@@ -30688,13 +30766,13 @@ more900:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z31, Z9, Z9
 	VFMADD231PS Z30, Z9, Z29
-	JMP stored899
-halves897:
+	JMP stored915
+halves913:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more901
+	JNE more917
 	VCVTPH2PS 32(CX), Z30
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -30726,8 +30804,8 @@ halves897:
 	ADDQ R9, BX
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z30, Z9, Z29
-	JMP stored899
-more901:
+	JMP stored915
+more917:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VCVTPH2PS 32(CX), Z30
 	PREFETCHT1 2080(CX)
@@ -30779,8 +30857,8 @@ more901:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z31, Z9, Z9
 	VFMADD231PS Z30, Z9, Z29
-	JMP stored899
-activations898:
+	JMP stored915
+activations914:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z31, Z0, Z11
@@ -30820,8 +30898,8 @@ activations898:
 	VPBROADCASTD (TokenGroup_Scale+9*TokenGroup__size)(R14), Z31
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z31, Z9, Z29
-	JMP stored899
-sums896:
+	JMP stored915
+sums912:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -30841,19 +30919,19 @@ sums896:
 	VMOVUPS Z8, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z9, 64(BX)
-stored899:
+stored915:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit879
+	JNZ unit895
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit879:
+unit895:
 	TESTQ R15, R15
-	JNZ group878
+	JNZ group894
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact902
+	JEQ exact918
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -30884,12 +30962,12 @@ unit879:
 	ADDQ R9, BX
 	VMOVUPS Z28, 0(BX)
 	VMOVUPS Z29, 64(BX)
-exact902:
+exact918:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel877
+	JNZ panel893
 	VZEROUPPER
 	RET
 
@@ -30898,8 +30976,9 @@ TEXT ·fields4Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z17
-panel903:
+panel919:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -30916,7 +30995,7 @@ panel903:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group904:
+group920:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -30929,9 +31008,17 @@ group904:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest907
+	JLT rest923
 	PCALIGN $64
-loop906:
+loop922:
+	TESTQ R11, R11
+	JZ second926
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named927
+second926:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -30946,6 +31033,7 @@ loop906:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named927:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z17, Z8, Z9
 	VMOVDQU64 64(DI), Z10
@@ -30967,11 +31055,11 @@ loop906:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop906
-rest907:
+	JGE loop922
+rest923:
 	ADDQ $2, CX
-	JZ done909
-one908:
+	JZ done925
+one924:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z17, Z8, Z9
 	VMOVDQU64 64(DI), Z10
@@ -30984,8 +31072,8 @@ one908:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one908
-done909:
+	JNZ one924
+done925:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -30996,7 +31084,7 @@ done909:
 	VPSRAD $4, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact910
+	JZ exact928
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -31011,20 +31099,20 @@ done909:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact910:
+exact928:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums911
+	JEQ sums929
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations913
+	JZ activations931
 	CMPQ Tile_Halves(AX), $0
-	JNE halves912
+	JNE halves930
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more915
+	JNE more933
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -31037,8 +31125,8 @@ exact910:
 	VMOVUPS 192(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored914
-more915:
+	JMP stored932
+more933:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -31056,13 +31144,13 @@ more915:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored914
-halves912:
+	JMP stored932
+halves930:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more916
+	JNE more934
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -31075,8 +31163,8 @@ halves912:
 	VCVTPH2PS 96(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored914
-more916:
+	JMP stored932
+more934:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -31094,8 +31182,8 @@ more916:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored914
-activations913:
+	JMP stored932
+activations931:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -31105,36 +31193,36 @@ activations913:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored914
-sums911:
+	JMP stored932
+sums929:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z3, 192(BX)
-stored914:
+stored932:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit905
+	JNZ unit921
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit905:
+unit921:
 	TESTQ R15, R15
-	JNZ group904
+	JNZ group920
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact917
+	JEQ exact935
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 128(BX)
 	VMOVUPS Z15, 64(BX)
 	VMOVUPS Z16, 192(BX)
-exact917:
+exact935:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel903
+	JNZ panel919
 	VZEROUPPER
 	RET
 
@@ -31143,8 +31231,9 @@ TEXT ·fields4Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z22
-panel918:
+panel936:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -31165,7 +31254,7 @@ panel918:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group919:
+group937:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -31178,9 +31267,17 @@ group919:
 	VPBROADCASTD (TokenGroup_Fields+0+1*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Fields+4+1*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest922
+	JLT rest940
 	PCALIGN $64
-loop921:
+loop939:
+	TESTQ R11, R11
+	JZ second943
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named944
+second943:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -31195,6 +31292,7 @@ loop921:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named944:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z22, Z8, Z9
 	VMOVDQU64 64(DI), Z10
@@ -31226,11 +31324,11 @@ loop921:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop921
-rest922:
+	JGE loop939
+rest940:
 	ADDQ $2, CX
-	JZ done924
-one923:
+	JZ done942
+one941:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z22, Z8, Z9
 	VMOVDQU64 64(DI), Z10
@@ -31248,8 +31346,8 @@ one923:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one923
-done924:
+	JNZ one941
+done942:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -31260,7 +31358,7 @@ done924:
 	VPSRAD $4, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact925
+	JZ exact945
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -31288,20 +31386,20 @@ done924:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact925:
+exact945:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums926
+	JEQ sums946
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations928
+	JZ activations948
 	CMPQ Tile_Halves(AX), $0
-	JNE halves927
+	JNE halves947
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more930
+	JNE more950
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z14
@@ -31323,8 +31421,8 @@ exact925:
 	VFMADD231PS Z10, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored929
-more930:
+	JMP stored949
+more950:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -31356,13 +31454,13 @@ more930:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored929
-halves927:
+	JMP stored949
+halves947:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more931
+	JNE more951
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z14
@@ -31384,8 +31482,8 @@ halves927:
 	VFMADD231PS Z10, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored929
-more931:
+	JMP stored949
+more951:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -31417,8 +31515,8 @@ more931:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored929
-activations928:
+	JMP stored949
+activations948:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -31438,8 +31536,8 @@ activations928:
 	VFMADD231PS Z12, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored929
-sums926:
+	JMP stored949
+sums946:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -31449,19 +31547,19 @@ sums926:
 	VMOVUPS Z5, 128(BX)
 	VMOVUPS Z6, 64(BX)
 	VMOVUPS Z7, 192(BX)
-stored929:
+stored949:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit920
+	JNZ unit938
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit920:
+unit938:
 	TESTQ R15, R15
-	JNZ group919
+	JNZ group937
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact932
+	JEQ exact952
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 128(BX)
@@ -31472,12 +31570,12 @@ unit920:
 	VMOVUPS Z19, 128(BX)
 	VMOVUPS Z20, 64(BX)
 	VMOVUPS Z21, 192(BX)
-exact932:
+exact952:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel918
+	JNZ panel936
 	VZEROUPPER
 	RET
 
@@ -31487,7 +31585,7 @@ TEXT ·fields4Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z30
-panel933:
+panel953:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -31512,7 +31610,7 @@ panel933:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group934:
+group954:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -31529,9 +31627,9 @@ group934:
 	VPBROADCASTD (TokenGroup_Fields+0+2*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Fields+4+2*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest937
+	JLT rest957
 	PCALIGN $64
-loop936:
+loop956:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -31588,11 +31686,11 @@ loop936:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop936
-rest937:
+	JGE loop956
+rest957:
 	ADDQ $2, CX
-	JZ done939
-one938:
+	JZ done959
+one958:
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z30, Z12, Z13
 	VMOVDQU64 64(DI), Z14
@@ -31615,8 +31713,8 @@ one938:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one938
-done939:
+	JNZ one958
+done959:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -31631,7 +31729,7 @@ done939:
 	VPSRAD $4, Z11, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact940
+	JZ exact960
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -31672,20 +31770,20 @@ done939:
 	VPMOVSXBD 48(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact940:
+exact960:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums941
+	JEQ sums961
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations943
+	JZ activations963
 	CMPQ Tile_Halves(AX), $0
-	JNE halves942
+	JNE halves962
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more945
+	JNE more965
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -31720,8 +31818,8 @@ exact940:
 	VFMADD231PS Z14, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored944
-more945:
+	JMP stored964
+more965:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -31771,13 +31869,13 @@ more945:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored944
-halves942:
+	JMP stored964
+halves962:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more946
+	JNE more966
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -31812,8 +31910,8 @@ halves942:
 	VFMADD231PS Z14, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored944
-more946:
+	JMP stored964
+more966:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -31863,8 +31961,8 @@ more946:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored944
-activations943:
+	JMP stored964
+activations963:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -31894,8 +31992,8 @@ activations943:
 	VFMADD231PS Z16, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored944
-sums941:
+	JMP stored964
+sums961:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -31910,19 +32008,19 @@ sums941:
 	VMOVUPS Z9, 128(BX)
 	VMOVUPS Z10, 64(BX)
 	VMOVUPS Z11, 192(BX)
-stored944:
+stored964:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit935
+	JNZ unit955
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit935:
+unit955:
 	TESTQ R15, R15
-	JNZ group934
+	JNZ group954
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact947
+	JEQ exact967
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 128(BX)
@@ -31938,12 +32036,12 @@ unit935:
 	VMOVUPS Z27, 128(BX)
 	VMOVUPS Z28, 64(BX)
 	VMOVUPS Z29, 192(BX)
-exact947:
+exact967:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel933
+	JNZ panel953
 	VZEROUPPER
 	RET
 
@@ -31954,13 +32052,13 @@ TEXT ·fields4Rows64AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z22
-panel948:
+panel968:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact949
+	JEQ exact969
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 128(BX)
@@ -31981,7 +32079,7 @@ panel948:
 	VMOVUPS Z16, 128(BX)
 	VMOVUPS Z16, 64(BX)
 	VMOVUPS Z16, 192(BX)
-exact949:
+exact969:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -31991,7 +32089,7 @@ exact949:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group950:
+group970:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -32012,9 +32110,9 @@ group950:
 	VPBROADCASTD (TokenGroup_Fields+0+3*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Fields+4+3*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest953
+	JLT rest973
 	PCALIGN $64
-loop952:
+loop972:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -32081,11 +32179,11 @@ loop952:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop952
-rest953:
+	JGE loop972
+rest973:
 	ADDQ $2, CX
-	JZ done955
-one954:
+	JZ done975
+one974:
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z22, Z16, Z17
 	VMOVDQU64 64(DI), Z18
@@ -32113,8 +32211,8 @@ one954:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one954
-done955:
+	JNZ one974
+done975:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -32133,7 +32231,7 @@ done955:
 	VPSRAD $4, Z15, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact956
+	JZ exact976
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -32187,15 +32285,15 @@ done955:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact956:
+exact976:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums957
+	JEQ sums977
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations959
+	JZ activations979
 	CMPQ Tile_Halves(AX), $0
-	JNE halves958
+	JNE halves978
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -32278,8 +32376,8 @@ exact956:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored960
-halves958:
+	JMP stored980
+halves978:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -32362,8 +32460,8 @@ halves958:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored960
-activations959:
+	JMP stored980
+activations979:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -32419,8 +32517,8 @@ activations959:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored960
-sums957:
+	JMP stored980
+sums977:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -32440,22 +32538,22 @@ sums957:
 	VMOVUPS Z13, 128(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 192(BX)
-stored960:
+stored980:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit951
+	JNZ unit971
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit951:
+unit971:
 	TESTQ R15, R15
-	JNZ group950
+	JNZ group970
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel948
+	JNZ panel968
 	VZEROUPPER
 	RET
 
@@ -32466,13 +32564,13 @@ TEXT ·fields4Rows64AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z26
-panel961:
+panel981:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact962
+	JEQ exact982
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 128(BX)
@@ -32498,7 +32596,7 @@ panel961:
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z20, 64(BX)
 	VMOVUPS Z20, 192(BX)
-exact962:
+exact982:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -32508,7 +32606,7 @@ exact962:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group963:
+group983:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -32533,9 +32631,9 @@ group963:
 	VPBROADCASTD (TokenGroup_Fields+0+4*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Fields+4+4*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest966
+	JLT rest986
 	PCALIGN $64
-loop965:
+loop985:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -32612,11 +32710,11 @@ loop965:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop965
-rest966:
+	JGE loop985
+rest986:
 	ADDQ $2, CX
-	JZ done968
-one967:
+	JZ done988
+one987:
 	VMOVDQU64 0(DI), Z20
 	VPANDD Z26, Z20, Z21
 	VMOVDQU64 64(DI), Z22
@@ -32649,8 +32747,8 @@ one967:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one967
-done968:
+	JNZ one987
+done988:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -32673,7 +32771,7 @@ done968:
 	VPSRAD $4, Z19, Z19
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact969
+	JZ exact989
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -32740,15 +32838,15 @@ done968:
 	VPMOVSXBD 48(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact969:
+exact989:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums970
+	JEQ sums990
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations972
+	JZ activations992
 	CMPQ Tile_Halves(AX), $0
-	JNE halves971
+	JNE halves991
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -32849,8 +32947,8 @@ exact969:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored973
-halves971:
+	JMP stored993
+halves991:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -32951,8 +33049,8 @@ halves971:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored973
-activations972:
+	JMP stored993
+activations992:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -33022,8 +33120,8 @@ activations972:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored973
-sums970:
+	JMP stored993
+sums990:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -33048,22 +33146,22 @@ sums970:
 	VMOVUPS Z17, 128(BX)
 	VMOVUPS Z18, 64(BX)
 	VMOVUPS Z19, 192(BX)
-stored973:
+stored993:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit964
+	JNZ unit984
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit964:
+unit984:
 	TESTQ R15, R15
-	JNZ group963
+	JNZ group983
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel961
+	JNZ panel981
 	VZEROUPPER
 	RET
 
@@ -33075,13 +33173,13 @@ TEXT ·fields4Rows64AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z30
-panel974:
+panel994:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact975
+	JEQ exact995
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 128(BX)
@@ -33112,7 +33210,7 @@ panel974:
 	VMOVUPS Z24, 128(BX)
 	VMOVUPS Z24, 64(BX)
 	VMOVUPS Z24, 192(BX)
-exact975:
+exact995:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -33122,7 +33220,7 @@ exact975:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group976:
+group996:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -33151,9 +33249,9 @@ group976:
 	VPBROADCASTD (TokenGroup_Fields+0+5*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Fields+4+5*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest979
+	JLT rest999
 	PCALIGN $64
-loop978:
+loop998:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -33240,11 +33338,11 @@ loop978:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop978
-rest979:
+	JGE loop998
+rest999:
 	ADDQ $2, CX
-	JZ done981
-one980:
+	JZ done1001
+one1000:
 	VMOVDQU64 0(DI), Z24
 	VPANDD Z30, Z24, Z25
 	VMOVDQU64 64(DI), Z26
@@ -33282,8 +33380,8 @@ one980:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one980
-done981:
+	JNZ one1000
+done1001:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -33310,7 +33408,7 @@ done981:
 	VPSRAD $4, Z23, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact982
+	JZ exact1002
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -33390,15 +33488,15 @@ done981:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact982:
+exact1002:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums983
+	JEQ sums1003
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations985
+	JZ activations1005
 	CMPQ Tile_Halves(AX), $0
-	JNE halves984
+	JNE halves1004
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -33517,8 +33615,8 @@ exact982:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored986
-halves984:
+	JMP stored1006
+halves1004:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -33637,8 +33735,8 @@ halves984:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored986
-activations985:
+	JMP stored1006
+activations1005:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -33722,8 +33820,8 @@ activations985:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored986
-sums983:
+	JMP stored1006
+sums1003:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -33753,22 +33851,22 @@ sums983:
 	VMOVUPS Z21, 128(BX)
 	VMOVUPS Z22, 64(BX)
 	VMOVUPS Z23, 192(BX)
-stored986:
+stored1006:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit977
+	JNZ unit997
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit977:
+unit997:
 	TESTQ R15, R15
-	JNZ group976
+	JNZ group996
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel974
+	JNZ panel994
 	VZEROUPPER
 	RET
 
@@ -33777,9 +33875,10 @@ TEXT ·lookup4Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VBROADCASTI32X4 (Tile_Table)(AX), Z13
 	VPBROADCASTD word0f0f0f0f<>(SB), Z14
-panel987:
+panel1007:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -33794,7 +33893,7 @@ panel987:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group988:
+group1008:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -33807,9 +33906,17 @@ group988:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest991
+	JLT rest1011
 	PCALIGN $64
-loop990:
+loop1010:
+	TESTQ R11, R11
+	JZ second1014
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named1015
+second1014:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -33824,6 +33931,7 @@ loop990:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1015:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z14, Z8, Z8
@@ -33863,11 +33971,11 @@ loop990:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop990
-rest991:
+	JGE loop1010
+rest1011:
 	ADDQ $4, CX
-	JZ done993
-one992:
+	JZ done1013
+one1012:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z14, Z8, Z8
@@ -33880,8 +33988,8 @@ one992:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one992
-done993:
+	JNZ one1012
+done1013:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -33890,7 +33998,7 @@ done993:
 	VPADDD Z7, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact994
+	JZ exact1016
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -33899,28 +34007,28 @@ done993:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact994:
+exact1016:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums995
+	JEQ sums1017
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations997
+	JZ activations1019
 	CMPQ Tile_Halves(AX), $0
-	JNE halves996
+	JNE halves1018
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more999
+	JNE more1021
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VMOVUPS 64(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored998
-more999:
+	JMP stored1020
+more1021:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -33930,21 +34038,21 @@ more999:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored998
-halves996:
+	JMP stored1020
+halves1018:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1000
+	JNE more1022
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VCVTPH2PS 32(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored998
-more1000:
+	JMP stored1020
+more1022:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -33954,39 +34062,39 @@ more1000:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored998
-activations997:
+	JMP stored1020
+activations1019:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored998
-sums995:
+	JMP stored1020
+sums1017:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored998:
+stored1020:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit989
+	JNZ unit1009
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit989:
+unit1009:
 	TESTQ R15, R15
-	JNZ group988
+	JNZ group1008
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1001
+	JEQ exact1023
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact1001:
+exact1023:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel987
+	JNZ panel1007
 	VZEROUPPER
 	RET
 
@@ -33995,9 +34103,10 @@ TEXT ·lookup4Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VBROADCASTI32X4 (Tile_Table)(AX), Z16
 	VPBROADCASTD word0f0f0f0f<>(SB), Z17
-panel1002:
+panel1024:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -34014,7 +34123,7 @@ panel1002:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1003:
+group1025:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -34027,9 +34136,15 @@ group1003:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1006
+	JLT rest1028
 	PCALIGN $64
-loop1005:
+loop1027:
+	TESTQ R11, R11
+	JZ second1031
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	JMP named1032
+second1031:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -34037,6 +34152,7 @@ loop1005:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1032:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z17, Z8, Z8
@@ -34064,11 +34180,11 @@ loop1005:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1005
-rest1006:
+	JGE loop1027
+rest1028:
 	ADDQ $2, CX
-	JZ done1008
-one1007:
+	JZ done1030
+one1029:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z17, Z8, Z8
@@ -34084,15 +34200,15 @@ one1007:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1007
-done1008:
+	JNZ one1029
+done1030:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1009
+	JZ exact1033
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -34108,20 +34224,20 @@ done1008:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1009:
+exact1033:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1010
+	JEQ sums1034
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1012
+	JZ activations1036
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1011
+	JNE halves1035
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1014
+	JNE more1038
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -34133,8 +34249,8 @@ exact1009:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1013
-more1014:
+	JMP stored1037
+more1038:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -34152,13 +34268,13 @@ more1014:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1013
-halves1011:
+	JMP stored1037
+halves1035:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1015
+	JNE more1039
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -34170,8 +34286,8 @@ halves1011:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1013
-more1015:
+	JMP stored1037
+more1039:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -34189,8 +34305,8 @@ more1015:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1013
-activations1012:
+	JMP stored1037
+activations1036:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -34202,38 +34318,38 @@ activations1012:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored1013
-sums1010:
+	JMP stored1037
+sums1034:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored1013:
+stored1037:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1004
+	JNZ unit1026
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1004:
+unit1026:
 	TESTQ R15, R15
-	JNZ group1003
+	JNZ group1025
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1016
+	JEQ exact1040
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1016:
+exact1040:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1002
+	JNZ panel1024
 	VZEROUPPER
 	RET
 
@@ -34244,7 +34360,7 @@ TEXT ·lookup4Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI32X4 (Tile_Table)(AX), Z16
 	VPBROADCASTD word0f0f0f0f<>(SB), Z17
-panel1017:
+panel1041:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -34263,7 +34379,7 @@ panel1017:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1018:
+group1042:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -34274,9 +34390,9 @@ group1018:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest1021
+	JLT rest1045
 	PCALIGN $64
-loop1020:
+loop1044:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -34321,11 +34437,11 @@ loop1020:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1020
-rest1021:
+	JGE loop1044
+rest1045:
 	ADDQ $2, CX
-	JZ done1023
-one1022:
+	JZ done1047
+one1046:
 	VMOVDQU64 0(DI), Z6
 	VPSRLW $4, Z6, Z7
 	VPANDD Z17, Z6, Z6
@@ -34344,11 +34460,11 @@ one1022:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1022
-done1023:
+	JNZ one1046
+done1047:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1024
+	JZ exact1048
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -34371,20 +34487,20 @@ done1023:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact1024:
+exact1048:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1025
+	JEQ sums1049
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1027
+	JZ activations1051
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1026
+	JNE halves1050
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1029
+	JNE more1053
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -34403,8 +34519,8 @@ exact1024:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1028
-more1029:
+	JMP stored1052
+more1053:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -34432,13 +34548,13 @@ more1029:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1028
-halves1026:
+	JMP stored1052
+halves1050:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1030
+	JNE more1054
 	VCVTPH2PS 0(CX), Z6
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -34457,8 +34573,8 @@ halves1026:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1028
-more1030:
+	JMP stored1052
+more1054:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTPH2PS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -34486,8 +34602,8 @@ more1030:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1028
-activations1027:
+	JMP stored1052
+activations1051:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -34505,8 +34621,8 @@ activations1027:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored1028
-sums1025:
+	JMP stored1052
+sums1049:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -34515,19 +34631,19 @@ sums1025:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored1028:
+stored1052:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1019
+	JNZ unit1043
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1019:
+unit1043:
 	TESTQ R15, R15
-	JNZ group1018
+	JNZ group1042
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1031
+	JEQ exact1055
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -34537,12 +34653,12 @@ unit1019:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1031:
+exact1055:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1017
+	JNZ panel1041
 	VZEROUPPER
 	RET
 
@@ -34554,7 +34670,7 @@ TEXT ·lookup4Rows32AVX512x4(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI32X4 (Tile_Table)(AX), Z20
 	VPBROADCASTD word0f0f0f0f<>(SB), Z21
-panel1032:
+panel1056:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -34575,7 +34691,7 @@ panel1032:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1033:
+group1057:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -34588,9 +34704,9 @@ group1033:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1036
+	JLT rest1060
 	PCALIGN $64
-loop1035:
+loop1059:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -34641,11 +34757,11 @@ loop1035:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1035
-rest1036:
+	JGE loop1059
+rest1060:
 	ADDQ $2, CX
-	JZ done1038
-one1037:
+	JZ done1062
+one1061:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z21, Z8, Z8
@@ -34667,11 +34783,11 @@ one1037:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1037
-done1038:
+	JNZ one1061
+done1062:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1039
+	JZ exact1063
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -34701,20 +34817,20 @@ done1038:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1039:
+exact1063:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1040
+	JEQ sums1064
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1042
+	JZ activations1066
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1041
+	JNE halves1065
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1044
+	JNE more1068
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -34738,8 +34854,8 @@ exact1039:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1043
-more1044:
+	JMP stored1067
+more1068:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -34775,13 +34891,13 @@ more1044:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1043
-halves1041:
+	JMP stored1067
+halves1065:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1045
+	JNE more1069
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -34805,8 +34921,8 @@ halves1041:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1043
-more1045:
+	JMP stored1067
+more1069:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -34842,8 +34958,8 @@ more1045:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1043
-activations1042:
+	JMP stored1067
+activations1066:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -34867,8 +34983,8 @@ activations1042:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored1043
-sums1040:
+	JMP stored1067
+sums1064:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -34880,19 +34996,19 @@ sums1040:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored1043:
+stored1067:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1034
+	JNZ unit1058
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1034:
+unit1058:
 	TESTQ R15, R15
-	JNZ group1033
+	JNZ group1057
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1046
+	JEQ exact1070
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -34905,12 +35021,12 @@ unit1034:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact1046:
+exact1070:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1032
+	JNZ panel1056
 	VZEROUPPER
 	RET
 
@@ -34922,7 +35038,7 @@ TEXT ·lookup4Rows32AVX512x5(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI32X4 (Tile_Table)(AX), Z24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
-panel1047:
+panel1071:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -34945,7 +35061,7 @@ panel1047:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1048:
+group1072:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -34960,9 +35076,9 @@ group1048:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest1051
+	JLT rest1075
 	PCALIGN $64
-loop1050:
+loop1074:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -35019,11 +35135,11 @@ loop1050:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1050
-rest1051:
+	JGE loop1074
+rest1075:
 	ADDQ $2, CX
-	JZ done1053
-one1052:
+	JZ done1077
+one1076:
 	VMOVDQU64 0(DI), Z10
 	VPSRLW $4, Z10, Z11
 	VPANDD Z25, Z10, Z10
@@ -35048,11 +35164,11 @@ one1052:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1052
-done1053:
+	JNZ one1076
+done1077:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1054
+	JZ exact1078
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -35089,20 +35205,20 @@ done1053:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact1054:
+exact1078:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1055
+	JEQ sums1079
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1057
+	JZ activations1081
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1056
+	JNE halves1080
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1059
+	JNE more1083
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -35131,8 +35247,8 @@ exact1054:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1058
-more1059:
+	JMP stored1082
+more1083:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -35176,13 +35292,13 @@ more1059:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1058
-halves1056:
+	JMP stored1082
+halves1080:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1060
+	JNE more1084
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -35211,8 +35327,8 @@ halves1056:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1058
-more1060:
+	JMP stored1082
+more1084:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -35256,8 +35372,8 @@ more1060:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1058
-activations1057:
+	JMP stored1082
+activations1081:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -35287,8 +35403,8 @@ activations1057:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored1058
-sums1055:
+	JMP stored1082
+sums1079:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -35303,19 +35419,19 @@ sums1055:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored1058:
+stored1082:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1049
+	JNZ unit1073
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1049:
+unit1073:
 	TESTQ R15, R15
-	JNZ group1048
+	JNZ group1072
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1061
+	JEQ exact1085
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -35331,12 +35447,12 @@ unit1049:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact1061:
+exact1085:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1047
+	JNZ panel1071
 	VZEROUPPER
 	RET
 
@@ -35349,7 +35465,7 @@ TEXT ·lookup4Rows32AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z28
 	VPBROADCASTD word0f0f0f0f<>(SB), Z29
-panel1062:
+panel1086:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -35374,7 +35490,7 @@ panel1062:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1063:
+group1087:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -35391,9 +35507,9 @@ group1063:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest1066
+	JLT rest1090
 	PCALIGN $64
-loop1065:
+loop1089:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -35456,11 +35572,11 @@ loop1065:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1065
-rest1066:
+	JGE loop1089
+rest1090:
 	ADDQ $2, CX
-	JZ done1068
-one1067:
+	JZ done1092
+one1091:
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $4, Z12, Z13
 	VPANDD Z29, Z12, Z12
@@ -35488,11 +35604,11 @@ one1067:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1067
-done1068:
+	JNZ one1091
+done1092:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1069
+	JZ exact1093
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -35536,20 +35652,20 @@ done1068:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact1069:
+exact1093:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1070
+	JEQ sums1094
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1072
+	JZ activations1096
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1071
+	JNE halves1095
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1074
+	JNE more1098
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -35583,8 +35699,8 @@ exact1069:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1073
-more1074:
+	JMP stored1097
+more1098:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -35636,13 +35752,13 @@ more1074:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1073
-halves1071:
+	JMP stored1097
+halves1095:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1075
+	JNE more1099
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -35676,8 +35792,8 @@ halves1071:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1073
-more1075:
+	JMP stored1097
+more1099:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -35729,8 +35845,8 @@ more1075:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1073
-activations1072:
+	JMP stored1097
+activations1096:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -35766,8 +35882,8 @@ activations1072:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored1073
-sums1070:
+	JMP stored1097
+sums1094:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -35785,19 +35901,19 @@ sums1070:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored1073:
+stored1097:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1064
+	JNZ unit1088
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1064:
+unit1088:
 	TESTQ R15, R15
-	JNZ group1063
+	JNZ group1087
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1076
+	JEQ exact1100
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -35816,12 +35932,12 @@ unit1064:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact1076:
+exact1100:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1062
+	JNZ panel1086
 	VZEROUPPER
 	RET
 
@@ -35834,13 +35950,13 @@ TEXT ·lookup4Rows32AVX512x7(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z18
 	VPBROADCASTD word0f0f0f0f<>(SB), Z19
-panel1077:
+panel1101:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z14, Z14, Z14
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1078
+	JEQ exact1102
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
@@ -35862,7 +35978,7 @@ panel1077:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
-exact1078:
+exact1102:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -35872,7 +35988,7 @@ exact1078:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1079:
+group1103:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -35891,9 +36007,9 @@ group1079:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest1082
+	JLT rest1106
 	PCALIGN $64
-loop1081:
+loop1105:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -35963,11 +36079,11 @@ loop1081:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1081
-rest1082:
+	JGE loop1105
+rest1106:
 	ADDQ $2, CX
-	JZ done1084
-one1083:
+	JZ done1108
+one1107:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z14
 	VPSRLW $4, Z14, Z15
@@ -35999,11 +36115,11 @@ one1083:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1083
-done1084:
+	JNZ one1107
+done1108:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1085
+	JZ exact1109
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -36054,15 +36170,15 @@ done1084:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact1085:
+exact1109:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1086
+	JEQ sums1110
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1088
+	JZ activations1112
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1087
+	JNE halves1111
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -36139,8 +36255,8 @@ exact1085:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1089
-halves1087:
+	JMP stored1113
+halves1111:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -36217,8 +36333,8 @@ halves1087:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1089
-activations1088:
+	JMP stored1113
+activations1112:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -36274,8 +36390,8 @@ activations1088:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1089
-sums1086:
+	JMP stored1113
+sums1110:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -36296,22 +36412,22 @@ sums1086:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored1089:
+stored1113:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1080
+	JNZ unit1104
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1080:
+unit1104:
 	TESTQ R15, R15
-	JNZ group1079
+	JNZ group1103
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1077
+	JNZ panel1101
 	VZEROUPPER
 	RET
 
@@ -36324,13 +36440,13 @@ TEXT ·lookup4Rows32AVX512x8(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z20
 	VPBROADCASTD word0f0f0f0f<>(SB), Z21
-panel1090:
+panel1114:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1091
+	JEQ exact1115
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -36355,7 +36471,7 @@ panel1090:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
-exact1091:
+exact1115:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -36365,7 +36481,7 @@ exact1091:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1092:
+group1116:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -36386,9 +36502,9 @@ group1092:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest1095
+	JLT rest1119
 	PCALIGN $64
-loop1094:
+loop1118:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -36464,11 +36580,11 @@ loop1094:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1094
-rest1095:
+	JGE loop1118
+rest1119:
 	ADDQ $2, CX
-	JZ done1097
-one1096:
+	JZ done1121
+one1120:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $4, Z16, Z17
@@ -36503,11 +36619,11 @@ one1096:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1096
-done1097:
+	JNZ one1120
+done1121:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1098
+	JZ exact1122
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -36565,15 +36681,15 @@ done1097:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1098:
+exact1122:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1099
+	JEQ sums1123
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1101
+	JZ activations1125
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1100
+	JNE halves1124
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -36660,8 +36776,8 @@ exact1098:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1102
-halves1100:
+	JMP stored1126
+halves1124:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -36748,8 +36864,8 @@ halves1100:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1102
-activations1101:
+	JMP stored1126
+activations1125:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -36813,8 +36929,8 @@ activations1101:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1102
-sums1099:
+	JMP stored1126
+sums1123:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -36838,22 +36954,22 @@ sums1099:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored1102:
+stored1126:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1093
+	JNZ unit1117
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1093:
+unit1117:
 	TESTQ R15, R15
-	JNZ group1092
+	JNZ group1116
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1090
+	JNZ panel1114
 	VZEROUPPER
 	RET
 
@@ -36866,13 +36982,13 @@ TEXT ·lookup4Rows32AVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z22
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
-panel1103:
+panel1127:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z18, Z18, Z18
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1104
+	JEQ exact1128
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -36900,7 +37016,7 @@ panel1103:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
-exact1104:
+exact1128:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -36910,7 +37026,7 @@ exact1104:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1105:
+group1129:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -36933,9 +37049,9 @@ group1105:
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest1108
+	JLT rest1132
 	PCALIGN $64
-loop1107:
+loop1131:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -37017,11 +37133,11 @@ loop1107:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1107
-rest1108:
+	JGE loop1131
+rest1132:
 	ADDQ $2, CX
-	JZ done1110
-one1109:
+	JZ done1134
+one1133:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z18
 	VPSRLW $4, Z18, Z19
@@ -37059,11 +37175,11 @@ one1109:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1109
-done1110:
+	JNZ one1133
+done1134:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1111
+	JZ exact1135
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -37128,15 +37244,15 @@ done1110:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact1111:
+exact1135:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1112
+	JEQ sums1136
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1114
+	JZ activations1138
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1113
+	JNE halves1137
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -37233,8 +37349,8 @@ exact1111:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1115
-halves1113:
+	JMP stored1139
+halves1137:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -37331,8 +37447,8 @@ halves1113:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1115
-activations1114:
+	JMP stored1139
+activations1138:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -37404,8 +37520,8 @@ activations1114:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1115
-sums1112:
+	JMP stored1139
+sums1136:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -37432,22 +37548,22 @@ sums1112:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored1115:
+stored1139:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1106
+	JNZ unit1130
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1106:
+unit1130:
 	TESTQ R15, R15
-	JNZ group1105
+	JNZ group1129
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1103
+	JNZ panel1127
 	VZEROUPPER
 	RET
 
@@ -37460,13 +37576,13 @@ TEXT ·lookup4Rows32AVX512x10(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
-panel1116:
+panel1140:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1117
+	JEQ exact1141
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -37497,7 +37613,7 @@ panel1116:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact1117:
+exact1141:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -37507,7 +37623,7 @@ exact1117:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1118:
+group1142:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -37532,9 +37648,9 @@ group1118:
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest1121
+	JLT rest1145
 	PCALIGN $64
-loop1120:
+loop1144:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -37622,11 +37738,11 @@ loop1120:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1120
-rest1121:
+	JGE loop1144
+rest1145:
 	ADDQ $2, CX
-	JZ done1123
-one1122:
+	JZ done1147
+one1146:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z20
 	VPSRLW $4, Z20, Z21
@@ -37667,11 +37783,11 @@ one1122:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1122
-done1123:
+	JNZ one1146
+done1147:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1124
+	JZ exact1148
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -37743,15 +37859,15 @@ done1123:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact1124:
+exact1148:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1125
+	JEQ sums1149
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1127
+	JZ activations1151
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1126
+	JNE halves1150
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -37858,8 +37974,8 @@ exact1124:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1128
-halves1126:
+	JMP stored1152
+halves1150:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -37966,8 +38082,8 @@ halves1126:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1128
-activations1127:
+	JMP stored1152
+activations1151:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -38047,8 +38163,8 @@ activations1127:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1128
-sums1125:
+	JMP stored1152
+sums1149:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -38078,22 +38194,22 @@ sums1125:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored1128:
+stored1152:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1119
+	JNZ unit1143
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1119:
+unit1143:
 	TESTQ R15, R15
-	JNZ group1118
+	JNZ group1142
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1116
+	JNZ panel1140
 	VZEROUPPER
 	RET
 
@@ -38106,13 +38222,13 @@ TEXT ·lookup4Rows32AVX512x11(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z26
 	VPBROADCASTD word0f0f0f0f<>(SB), Z27
-panel1129:
+panel1153:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z22, Z22, Z22
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1130
+	JEQ exact1154
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
@@ -38146,7 +38262,7 @@ panel1129:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
-exact1130:
+exact1154:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -38156,7 +38272,7 @@ exact1130:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1131:
+group1155:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -38183,9 +38299,9 @@ group1131:
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest1134
+	JLT rest1158
 	PCALIGN $64
-loop1133:
+loop1157:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -38279,11 +38395,11 @@ loop1133:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1133
-rest1134:
+	JGE loop1157
+rest1158:
 	ADDQ $2, CX
-	JZ done1136
-one1135:
+	JZ done1160
+one1159:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z22
 	VPSRLW $4, Z22, Z23
@@ -38327,11 +38443,11 @@ one1135:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1135
-done1136:
+	JNZ one1159
+done1160:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1137
+	JZ exact1161
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -38410,15 +38526,15 @@ done1136:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact1137:
+exact1161:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1138
+	JEQ sums1162
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1140
+	JZ activations1164
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1139
+	JNE halves1163
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -38535,8 +38651,8 @@ exact1137:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1141
-halves1139:
+	JMP stored1165
+halves1163:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -38653,8 +38769,8 @@ halves1139:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1141
-activations1140:
+	JMP stored1165
+activations1164:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -38742,8 +38858,8 @@ activations1140:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1141
-sums1138:
+	JMP stored1165
+sums1162:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -38776,22 +38892,22 @@ sums1138:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored1141:
+stored1165:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1132
+	JNZ unit1156
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1132:
+unit1156:
 	TESTQ R15, R15
-	JNZ group1131
+	JNZ group1155
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1129
+	JNZ panel1153
 	VZEROUPPER
 	RET
 
@@ -38804,13 +38920,13 @@ TEXT ·lookup4Rows32AVX512x12(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z28
 	VPBROADCASTD word0f0f0f0f<>(SB), Z29
-panel1142:
+panel1166:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1143
+	JEQ exact1167
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -38847,7 +38963,7 @@ panel1142:
 	ADDQ R9, BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
-exact1143:
+exact1167:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -38857,7 +38973,7 @@ exact1143:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1144:
+group1168:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -38886,9 +39002,9 @@ group1144:
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest1147
+	JLT rest1171
 	PCALIGN $64
-loop1146:
+loop1170:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -38988,11 +39104,11 @@ loop1146:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1146
-rest1147:
+	JGE loop1170
+rest1171:
 	ADDQ $2, CX
-	JZ done1149
-one1148:
+	JZ done1173
+one1172:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $4, Z24, Z25
@@ -39039,11 +39155,11 @@ one1148:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1148
-done1149:
+	JNZ one1172
+done1173:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1150
+	JZ exact1174
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -39129,15 +39245,15 @@ done1149:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact1150:
+exact1174:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1151
+	JEQ sums1175
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1153
+	JZ activations1177
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1152
+	JNE halves1176
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -39264,8 +39380,8 @@ exact1150:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1154
-halves1152:
+	JMP stored1178
+halves1176:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -39392,8 +39508,8 @@ halves1152:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1154
-activations1153:
+	JMP stored1178
+activations1177:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -39489,8 +39605,8 @@ activations1153:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1154
-sums1151:
+	JMP stored1178
+sums1175:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -39526,22 +39642,22 @@ sums1151:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored1154:
+stored1178:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1145
+	JNZ unit1169
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1145:
+unit1169:
 	TESTQ R15, R15
-	JNZ group1144
+	JNZ group1168
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1142
+	JNZ panel1166
 	VZEROUPPER
 	RET
 
@@ -39554,7 +39670,7 @@ TEXT ·lookup4Rows32KeptAVX512x7(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z23
 	VPBROADCASTD word0f0f0f0f<>(SB), Z24
-panel1155:
+panel1179:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -39581,7 +39697,7 @@ panel1155:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1156:
+group1180:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -39594,9 +39710,9 @@ group1156:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest1159
+	JLT rest1183
 	PCALIGN $64
-loop1158:
+loop1182:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -39640,11 +39756,11 @@ loop1158:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1158
-rest1159:
+	JGE loop1182
+rest1183:
 	ADDQ $4, CX
-	JZ done1161
-one1160:
+	JZ done1185
+one1184:
 	LEAQ (SI)(R10*2), R11
 	VPANDD 0(DI), Z24, Z21
 	VPSHUFB Z21, Z23, Z21
@@ -39658,11 +39774,11 @@ one1160:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1160
-done1161:
+	JNZ one1184
+done1185:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1162
+	JZ exact1186
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z21
@@ -39692,20 +39808,20 @@ done1161:
 	VPMOVSXBD 0(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact1162:
+exact1186:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1163
+	JEQ sums1187
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1165
+	JZ activations1189
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1164
+	JNE halves1188
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1167
+	JNE more1191
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -39728,8 +39844,8 @@ exact1162:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1166
-more1167:
+	JMP stored1190
+more1191:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -39766,13 +39882,13 @@ more1167:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1166
-halves1164:
+	JMP stored1190
+halves1188:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1168
+	JNE more1192
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -39795,8 +39911,8 @@ halves1164:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1166
-more1168:
+	JMP stored1190
+more1192:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -39833,8 +39949,8 @@ more1168:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1166
-activations1165:
+	JMP stored1190
+activations1189:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z7
@@ -39862,8 +39978,8 @@ activations1165:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z19
-	JMP stored1166
-sums1163:
+	JMP stored1190
+sums1187:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -39877,7 +39993,7 @@ sums1163:
 	VMOVUPS Z5, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
-stored1166:
+stored1190:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $64, CX, BX
 	SUBQ BX, DI
@@ -39891,9 +40007,9 @@ stored1166:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest1170
+	JLT rest1194
 	PCALIGN $64
-loop1169:
+loop1193:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -39945,11 +40061,11 @@ loop1169:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1169
-rest1170:
+	JGE loop1193
+rest1194:
 	ADDQ $4, CX
-	JZ done1172
-one1171:
+	JZ done1196
+one1195:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z21
 	VPSRLW $4, Z21, Z21
@@ -39965,11 +40081,11 @@ one1171:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1171
-done1172:
+	JNZ one1195
+done1196:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1173
+	JZ exact1197
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 16(CX), Z21
@@ -39999,20 +40115,20 @@ done1172:
 	VPMOVSXBD 16(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact1173:
+exact1197:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1174
+	JEQ sums1198
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1176
+	JZ activations1200
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1175
+	JNE halves1199
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1178
+	JNE more1202
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -40035,8 +40151,8 @@ exact1173:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1177
-more1178:
+	JMP stored1201
+more1202:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
@@ -40073,13 +40189,13 @@ more1178:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1177
-halves1175:
+	JMP stored1201
+halves1199:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1179
+	JNE more1203
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -40102,8 +40218,8 @@ halves1175:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1177
-more1179:
+	JMP stored1201
+more1203:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
@@ -40140,8 +40256,8 @@ more1179:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1177
-activations1176:
+	JMP stored1201
+activations1200:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z8
@@ -40169,8 +40285,8 @@ activations1176:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z20
-	JMP stored1177
-sums1174:
+	JMP stored1201
+sums1198:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -40184,19 +40300,19 @@ sums1174:
 	VMOVUPS Z5, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 64(BX)
-stored1177:
+stored1201:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1157
+	JNZ unit1181
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1157:
+unit1181:
 	TESTQ R15, R15
-	JNZ group1156
+	JNZ group1180
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1180
+	JEQ exact1204
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z7, 0(BX)
 	VMOVUPS Z8, 64(BX)
@@ -40218,12 +40334,12 @@ unit1157:
 	ADDQ R9, BX
 	VMOVUPS Z19, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact1180:
+exact1204:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1155
+	JNZ panel1179
 	VZEROUPPER
 	RET
 
@@ -40236,7 +40352,7 @@ TEXT ·lookup4Rows32KeptAVX512x8(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z26
 	VPBROADCASTD word0f0f0f0f<>(SB), Z27
-panel1181:
+panel1205:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -40265,7 +40381,7 @@ panel1181:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1182:
+group1206:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -40279,9 +40395,9 @@ group1182:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest1185
+	JLT rest1209
 	PCALIGN $64
-loop1184:
+loop1208:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -40329,11 +40445,11 @@ loop1184:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1184
-rest1185:
+	JGE loop1208
+rest1209:
 	ADDQ $4, CX
-	JZ done1187
-one1186:
+	JZ done1211
+one1210:
 	LEAQ (SI)(R10*2), R11
 	VPANDD 0(DI), Z27, Z24
 	VPSHUFB Z24, Z26, Z24
@@ -40348,11 +40464,11 @@ one1186:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1186
-done1187:
+	JNZ one1210
+done1211:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1188
+	JZ exact1212
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 0(CX), Z24
@@ -40386,20 +40502,20 @@ done1187:
 	VPMOVSXBD 0(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact1188:
+exact1212:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1189
+	JEQ sums1213
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1191
+	JZ activations1215
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1190
+	JNE halves1214
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1193
+	JNE more1217
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -40425,8 +40541,8 @@ exact1188:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1192
-more1193:
+	JMP stored1216
+more1217:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -40468,13 +40584,13 @@ more1193:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1192
-halves1190:
+	JMP stored1216
+halves1214:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1194
+	JNE more1218
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -40500,8 +40616,8 @@ halves1190:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1192
-more1194:
+	JMP stored1216
+more1218:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -40543,8 +40659,8 @@ more1194:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1192
-activations1191:
+	JMP stored1216
+activations1215:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z8
@@ -40576,8 +40692,8 @@ activations1191:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z22
-	JMP stored1192
-sums1189:
+	JMP stored1216
+sums1213:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -40593,7 +40709,7 @@ sums1189:
 	VMOVUPS Z6, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 0(BX)
-stored1192:
+stored1216:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $64, CX, BX
 	SUBQ BX, DI
@@ -40608,9 +40724,9 @@ stored1192:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest1196
+	JLT rest1220
 	PCALIGN $64
-loop1195:
+loop1219:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -40666,11 +40782,11 @@ loop1195:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1195
-rest1196:
+	JGE loop1219
+rest1220:
 	ADDQ $4, CX
-	JZ done1198
-one1197:
+	JZ done1222
+one1221:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $4, Z24, Z24
@@ -40687,11 +40803,11 @@ one1197:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1197
-done1198:
+	JNZ one1221
+done1222:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1199
+	JZ exact1223
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 16(CX), Z24
@@ -40725,20 +40841,20 @@ done1198:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact1199:
+exact1223:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1200
+	JEQ sums1224
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1202
+	JZ activations1226
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1201
+	JNE halves1225
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1204
+	JNE more1228
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -40764,8 +40880,8 @@ exact1199:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1203
-more1204:
+	JMP stored1227
+more1228:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
@@ -40807,13 +40923,13 @@ more1204:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1203
-halves1201:
+	JMP stored1227
+halves1225:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1205
+	JNE more1229
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -40839,8 +40955,8 @@ halves1201:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1203
-more1205:
+	JMP stored1227
+more1229:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
@@ -40882,8 +40998,8 @@ more1205:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1203
-activations1202:
+	JMP stored1227
+activations1226:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z9
@@ -40915,8 +41031,8 @@ activations1202:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z23
-	JMP stored1203
-sums1200:
+	JMP stored1227
+sums1224:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -40932,19 +41048,19 @@ sums1200:
 	VMOVUPS Z6, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 64(BX)
-stored1203:
+stored1227:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1183
+	JNZ unit1207
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1183:
+unit1207:
 	TESTQ R15, R15
-	JNZ group1182
+	JNZ group1206
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1206
+	JEQ exact1230
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
@@ -40969,12 +41085,12 @@ unit1183:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact1206:
+exact1230:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1181
+	JNZ panel1205
 	VZEROUPPER
 	RET
 
@@ -40987,7 +41103,7 @@ TEXT ·lookup4Rows32KeptAVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z29
 	VPBROADCASTD word0f0f0f0f<>(SB), Z30
-panel1207:
+panel1231:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -41018,7 +41134,7 @@ panel1207:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1208:
+group1232:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -41033,9 +41149,9 @@ group1208:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest1211
+	JLT rest1235
 	PCALIGN $64
-loop1210:
+loop1234:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -41087,11 +41203,11 @@ loop1210:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1210
-rest1211:
+	JGE loop1234
+rest1235:
 	ADDQ $4, CX
-	JZ done1213
-one1212:
+	JZ done1237
+one1236:
 	LEAQ (SI)(R10*2), R11
 	VPANDD 0(DI), Z30, Z27
 	VPSHUFB Z27, Z29, Z27
@@ -41107,11 +41223,11 @@ one1212:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1212
-done1213:
+	JNZ one1236
+done1237:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1214
+	JZ exact1238
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z27
@@ -41149,20 +41265,20 @@ done1213:
 	VPMOVSXBD 0(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact1214:
+exact1238:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1215
+	JEQ sums1239
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1217
+	JZ activations1241
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1216
+	JNE halves1240
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1219
+	JNE more1243
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -41191,8 +41307,8 @@ exact1214:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1218
-more1219:
+	JMP stored1242
+more1243:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -41239,13 +41355,13 @@ more1219:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1218
-halves1216:
+	JMP stored1242
+halves1240:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1220
+	JNE more1244
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -41274,8 +41390,8 @@ halves1216:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1218
-more1220:
+	JMP stored1242
+more1244:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -41322,8 +41438,8 @@ more1220:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1218
-activations1217:
+	JMP stored1242
+activations1241:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z9
@@ -41359,8 +41475,8 @@ activations1217:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z25
-	JMP stored1218
-sums1215:
+	JMP stored1242
+sums1239:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -41378,7 +41494,7 @@ sums1215:
 	VMOVUPS Z7, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
-stored1218:
+stored1242:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $64, CX, BX
 	SUBQ BX, DI
@@ -41394,9 +41510,9 @@ stored1218:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest1222
+	JLT rest1246
 	PCALIGN $64
-loop1221:
+loop1245:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -41456,11 +41572,11 @@ loop1221:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1221
-rest1222:
+	JGE loop1245
+rest1246:
 	ADDQ $4, CX
-	JZ done1224
-one1223:
+	JZ done1248
+one1247:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z27
 	VPSRLW $4, Z27, Z27
@@ -41478,11 +41594,11 @@ one1223:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1223
-done1224:
+	JNZ one1247
+done1248:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1225
+	JZ exact1249
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 16(CX), Z27
@@ -41520,20 +41636,20 @@ done1224:
 	VPMOVSXBD 16(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact1225:
+exact1249:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1226
+	JEQ sums1250
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1228
+	JZ activations1252
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1227
+	JNE halves1251
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1230
+	JNE more1254
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -41562,8 +41678,8 @@ exact1225:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1229
-more1230:
+	JMP stored1253
+more1254:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
@@ -41610,13 +41726,13 @@ more1230:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1229
-halves1227:
+	JMP stored1253
+halves1251:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1231
+	JNE more1255
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -41645,8 +41761,8 @@ halves1227:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1229
-more1231:
+	JMP stored1253
+more1255:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
@@ -41693,8 +41809,8 @@ more1231:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1229
-activations1228:
+	JMP stored1253
+activations1252:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z10
@@ -41730,8 +41846,8 @@ activations1228:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z26
-	JMP stored1229
-sums1226:
+	JMP stored1253
+sums1250:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -41749,19 +41865,19 @@ sums1226:
 	VMOVUPS Z7, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 64(BX)
-stored1229:
+stored1253:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1209
+	JNZ unit1233
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1209:
+unit1233:
 	TESTQ R15, R15
-	JNZ group1208
+	JNZ group1232
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1232
+	JEQ exact1256
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z9, 0(BX)
 	VMOVUPS Z10, 64(BX)
@@ -41789,12 +41905,12 @@ unit1209:
 	ADDQ R9, BX
 	VMOVUPS Z25, 0(BX)
 	VMOVUPS Z26, 64(BX)
-exact1232:
+exact1256:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1207
+	JNZ panel1231
 	VZEROUPPER
 	RET
 
@@ -41803,8 +41919,9 @@ TEXT ·int8Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD word80808080<>(SB), Z13
-panel1233:
+panel1257:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -41819,7 +41936,7 @@ panel1233:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1234:
+group1258:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -41832,9 +41949,21 @@ group1234:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest1237
+	JLT rest1261
 	PCALIGN $64
-loop1236:
+loop1260:
+	TESTQ R11, R11
+	JZ second1264
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	PREFETCHT1 256(DI)(R11*1)
+	PREFETCHT1 320(DI)(R11*1)
+	PREFETCHT1 384(DI)(R11*1)
+	PREFETCHT1 448(DI)(R11*1)
+	JMP named1265
+second1264:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -41863,6 +41992,7 @@ loop1236:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1265:
 	VPXORD 0(DI), Z13, Z8
 	VPXORD 64(DI), Z13, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -41886,11 +42016,11 @@ loop1236:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1236
-rest1237:
+	JGE loop1260
+rest1261:
 	ADDQ $4, CX
-	JZ done1239
-one1238:
+	JZ done1263
+one1262:
 	VPXORD 0(DI), Z13, Z8
 	VPXORD 64(DI), Z13, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -41899,8 +42029,8 @@ one1238:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1238
-done1239:
+	JNZ one1262
+done1263:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -41909,7 +42039,7 @@ done1239:
 	VPADDD Z7, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1240
+	JZ exact1266
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -41918,28 +42048,28 @@ done1239:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact1240:
+exact1266:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1241
+	JEQ sums1267
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1243
+	JZ activations1269
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1242
+	JNE halves1268
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1245
+	JNE more1271
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VMOVUPS 64(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1244
-more1245:
+	JMP stored1270
+more1271:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -41949,21 +42079,21 @@ more1245:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1244
-halves1242:
+	JMP stored1270
+halves1268:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1246
+	JNE more1272
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VCVTPH2PS 32(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1244
-more1246:
+	JMP stored1270
+more1272:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -41973,39 +42103,39 @@ more1246:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1244
-activations1243:
+	JMP stored1270
+activations1269:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored1244
-sums1241:
+	JMP stored1270
+sums1267:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored1244:
+stored1270:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1235
+	JNZ unit1259
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1235:
+unit1259:
 	TESTQ R15, R15
-	JNZ group1234
+	JNZ group1258
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1247
+	JEQ exact1273
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact1247:
+exact1273:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1233
+	JNZ panel1257
 	VZEROUPPER
 	RET
 
@@ -42014,8 +42144,9 @@ TEXT ·int8Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD word80808080<>(SB), Z16
-panel1248:
+panel1274:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -42032,7 +42163,7 @@ panel1248:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1249:
+group1275:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -42045,9 +42176,17 @@ group1249:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1252
+	JLT rest1278
 	PCALIGN $64
-loop1251:
+loop1277:
+	TESTQ R11, R11
+	JZ second1281
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named1282
+second1281:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -42062,6 +42201,7 @@ loop1251:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1282:
 	VPXORD 0(DI), Z16, Z8
 	VPXORD 64(DI), Z16, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -42081,11 +42221,11 @@ loop1251:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1251
-rest1252:
+	JGE loop1277
+rest1278:
 	ADDQ $2, CX
-	JZ done1254
-one1253:
+	JZ done1280
+one1279:
 	VPXORD 0(DI), Z16, Z8
 	VPXORD 64(DI), Z16, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -42097,15 +42237,15 @@ one1253:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1253
-done1254:
+	JNZ one1279
+done1280:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1255
+	JZ exact1283
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -42121,20 +42261,20 @@ done1254:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1255:
+exact1283:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1256
+	JEQ sums1284
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1258
+	JZ activations1286
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1257
+	JNE halves1285
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1260
+	JNE more1288
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -42146,8 +42286,8 @@ exact1255:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1259
-more1260:
+	JMP stored1287
+more1288:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -42165,13 +42305,13 @@ more1260:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1259
-halves1257:
+	JMP stored1287
+halves1285:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1261
+	JNE more1289
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -42183,8 +42323,8 @@ halves1257:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1259
-more1261:
+	JMP stored1287
+more1289:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -42202,8 +42342,8 @@ more1261:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1259
-activations1258:
+	JMP stored1287
+activations1286:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -42215,38 +42355,38 @@ activations1258:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored1259
-sums1256:
+	JMP stored1287
+sums1284:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored1259:
+stored1287:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1250
+	JNZ unit1276
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1250:
+unit1276:
 	TESTQ R15, R15
-	JNZ group1249
+	JNZ group1275
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1262
+	JEQ exact1290
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1262:
+exact1290:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1248
+	JNZ panel1274
 	VZEROUPPER
 	RET
 
@@ -42255,8 +42395,9 @@ TEXT ·int8Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD word80808080<>(SB), Z16
-panel1263:
+panel1291:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -42275,7 +42416,7 @@ panel1263:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1264:
+group1292:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -42286,9 +42427,17 @@ group1264:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest1267
+	JLT rest1295
 	PCALIGN $64
-loop1266:
+loop1294:
+	TESTQ R11, R11
+	JZ second1298
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named1299
+second1298:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -42303,6 +42452,7 @@ loop1266:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1299:
 	VPXORD 0(DI), Z16, Z6
 	VPXORD 64(DI), Z16, Z7
 	VPBROADCASTD 0(SI), Z8
@@ -42328,11 +42478,11 @@ loop1266:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1266
-rest1267:
+	JGE loop1294
+rest1295:
 	ADDQ $2, CX
-	JZ done1269
-one1268:
+	JZ done1297
+one1296:
 	VPXORD 0(DI), Z16, Z6
 	VPXORD 64(DI), Z16, Z7
 	VPBROADCASTD 0(SI), Z8
@@ -42347,11 +42497,11 @@ one1268:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1268
-done1269:
+	JNZ one1296
+done1297:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1270
+	JZ exact1300
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -42374,20 +42524,20 @@ done1269:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact1270:
+exact1300:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1271
+	JEQ sums1301
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1273
+	JZ activations1303
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1272
+	JNE halves1302
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1275
+	JNE more1305
 	VMOVUPS 0(CX), Z6
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z6, Z0, Z10
@@ -42404,8 +42554,8 @@ exact1270:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1274
-more1275:
+	JMP stored1304
+more1305:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	VCVTDQ2PS Z0, Z0
@@ -42431,13 +42581,13 @@ more1275:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1274
-halves1272:
+	JMP stored1304
+halves1302:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1276
+	JNE more1306
 	VCVTPH2PS 0(CX), Z6
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z6, Z0, Z10
@@ -42454,8 +42604,8 @@ halves1272:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1274
-more1276:
+	JMP stored1304
+more1306:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTPH2PS 0(CX), Z6
 	VCVTDQ2PS Z0, Z0
@@ -42481,8 +42631,8 @@ more1276:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1274
-activations1273:
+	JMP stored1304
+activations1303:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -42500,8 +42650,8 @@ activations1273:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored1274
-sums1271:
+	JMP stored1304
+sums1301:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -42510,19 +42660,19 @@ sums1271:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored1274:
+stored1304:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1265
+	JNZ unit1293
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1265:
+unit1293:
 	TESTQ R15, R15
-	JNZ group1264
+	JNZ group1292
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1277
+	JEQ exact1307
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -42532,12 +42682,12 @@ unit1265:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1277:
+exact1307:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1263
+	JNZ panel1291
 	VZEROUPPER
 	RET
 
@@ -42547,8 +42697,9 @@ TEXT ·int8Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD word80808080<>(SB), Z20
-panel1278:
+panel1308:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -42569,7 +42720,7 @@ panel1278:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1279:
+group1309:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -42582,9 +42733,17 @@ group1279:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1282
+	JLT rest1312
 	PCALIGN $64
-loop1281:
+loop1311:
+	TESTQ R11, R11
+	JZ second1315
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named1316
+second1315:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -42599,6 +42758,7 @@ loop1281:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1316:
 	VPXORD 0(DI), Z20, Z8
 	VPXORD 64(DI), Z20, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -42630,11 +42790,11 @@ loop1281:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1281
-rest1282:
+	JGE loop1311
+rest1312:
 	ADDQ $2, CX
-	JZ done1284
-one1283:
+	JZ done1314
+one1313:
 	VPXORD 0(DI), Z20, Z8
 	VPXORD 64(DI), Z20, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -42652,11 +42812,11 @@ one1283:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1283
-done1284:
+	JNZ one1313
+done1314:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1285
+	JZ exact1317
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -42686,20 +42846,20 @@ done1284:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1285:
+exact1317:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1286
+	JEQ sums1318
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1288
+	JZ activations1320
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1287
+	JNE halves1319
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1290
+	JNE more1322
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -42721,8 +42881,8 @@ exact1285:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1289
-more1290:
+	JMP stored1321
+more1322:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -42756,13 +42916,13 @@ more1290:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1289
-halves1287:
+	JMP stored1321
+halves1319:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1291
+	JNE more1323
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -42784,8 +42944,8 @@ halves1287:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1289
-more1291:
+	JMP stored1321
+more1323:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -42819,8 +42979,8 @@ more1291:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1289
-activations1288:
+	JMP stored1321
+activations1320:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -42844,8 +43004,8 @@ activations1288:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored1289
-sums1286:
+	JMP stored1321
+sums1318:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -42857,19 +43017,19 @@ sums1286:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored1289:
+stored1321:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1280
+	JNZ unit1310
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1280:
+unit1310:
 	TESTQ R15, R15
-	JNZ group1279
+	JNZ group1309
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1292
+	JEQ exact1324
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -42882,12 +43042,12 @@ unit1280:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact1292:
+exact1324:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1278
+	JNZ panel1308
 	VZEROUPPER
 	RET
 
@@ -42898,7 +43058,7 @@ TEXT ·int8Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD word80808080<>(SB), Z24
-panel1293:
+panel1325:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -42921,7 +43081,7 @@ panel1293:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1294:
+group1326:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -42936,9 +43096,9 @@ group1294:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest1297
+	JLT rest1329
 	PCALIGN $64
-loop1296:
+loop1328:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -42991,11 +43151,11 @@ loop1296:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1296
-rest1297:
+	JGE loop1328
+rest1329:
 	ADDQ $2, CX
-	JZ done1299
-one1298:
+	JZ done1331
+one1330:
 	VPXORD 0(DI), Z24, Z10
 	VPXORD 64(DI), Z24, Z11
 	VPBROADCASTD 0(SI), Z12
@@ -43016,11 +43176,11 @@ one1298:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1298
-done1299:
+	JNZ one1330
+done1331:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1300
+	JZ exact1332
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -43057,20 +43217,20 @@ done1299:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact1300:
+exact1332:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1301
+	JEQ sums1333
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1303
+	JZ activations1335
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1302
+	JNE halves1334
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1305
+	JNE more1337
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -43099,8 +43259,8 @@ exact1300:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1304
-more1305:
+	JMP stored1336
+more1337:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -43144,13 +43304,13 @@ more1305:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1304
-halves1302:
+	JMP stored1336
+halves1334:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1306
+	JNE more1338
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -43179,8 +43339,8 @@ halves1302:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1304
-more1306:
+	JMP stored1336
+more1338:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -43224,8 +43384,8 @@ more1306:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1304
-activations1303:
+	JMP stored1336
+activations1335:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -43255,8 +43415,8 @@ activations1303:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored1304
-sums1301:
+	JMP stored1336
+sums1333:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -43271,19 +43431,19 @@ sums1301:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored1304:
+stored1336:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1295
+	JNZ unit1327
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1295:
+unit1327:
 	TESTQ R15, R15
-	JNZ group1294
+	JNZ group1326
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1307
+	JEQ exact1339
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -43299,12 +43459,12 @@ unit1295:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact1307:
+exact1339:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1293
+	JNZ panel1325
 	VZEROUPPER
 	RET
 
@@ -43316,7 +43476,7 @@ TEXT ·int8Rows32AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z28
-panel1308:
+panel1340:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -43341,7 +43501,7 @@ panel1308:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1309:
+group1341:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -43358,9 +43518,9 @@ group1309:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest1312
+	JLT rest1344
 	PCALIGN $64
-loop1311:
+loop1343:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -43419,11 +43579,11 @@ loop1311:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1311
-rest1312:
+	JGE loop1343
+rest1344:
 	ADDQ $2, CX
-	JZ done1314
-one1313:
+	JZ done1346
+one1345:
 	VPXORD 0(DI), Z28, Z12
 	VPXORD 64(DI), Z28, Z13
 	VPBROADCASTD 0(SI), Z14
@@ -43447,11 +43607,11 @@ one1313:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1313
-done1314:
+	JNZ one1345
+done1346:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1315
+	JZ exact1347
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -43495,20 +43655,20 @@ done1314:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact1315:
+exact1347:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1316
+	JEQ sums1348
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1318
+	JZ activations1350
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1317
+	JNE halves1349
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1320
+	JNE more1352
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -43542,8 +43702,8 @@ exact1315:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1319
-more1320:
+	JMP stored1351
+more1352:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -43595,13 +43755,13 @@ more1320:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1319
-halves1317:
+	JMP stored1351
+halves1349:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1321
+	JNE more1353
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -43635,8 +43795,8 @@ halves1317:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1319
-more1321:
+	JMP stored1351
+more1353:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -43688,8 +43848,8 @@ more1321:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1319
-activations1318:
+	JMP stored1351
+activations1350:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -43725,8 +43885,8 @@ activations1318:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored1319
-sums1316:
+	JMP stored1351
+sums1348:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -43744,19 +43904,19 @@ sums1316:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored1319:
+stored1351:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1310
+	JNZ unit1342
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1310:
+unit1342:
 	TESTQ R15, R15
-	JNZ group1309
+	JNZ group1341
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1322
+	JEQ exact1354
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -43775,12 +43935,12 @@ unit1310:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact1322:
+exact1354:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1308
+	JNZ panel1340
 	VZEROUPPER
 	RET
 
@@ -43792,13 +43952,13 @@ TEXT ·int8Rows32AVX512x7(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z18
-panel1323:
+panel1355:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z14, Z14, Z14
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1324
+	JEQ exact1356
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
@@ -43820,7 +43980,7 @@ panel1323:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
-exact1324:
+exact1356:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -43830,7 +43990,7 @@ exact1324:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1325:
+group1357:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -43849,9 +44009,9 @@ group1325:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest1328
+	JLT rest1360
 	PCALIGN $64
-loop1327:
+loop1359:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -43917,11 +44077,11 @@ loop1327:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1327
-rest1328:
+	JGE loop1359
+rest1360:
 	ADDQ $2, CX
-	JZ done1330
-one1329:
+	JZ done1362
+one1361:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z18, Z14
 	VPXORD 64(DI), Z18, Z15
@@ -43949,11 +44109,11 @@ one1329:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1329
-done1330:
+	JNZ one1361
+done1362:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1331
+	JZ exact1363
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -44004,15 +44164,15 @@ done1330:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact1331:
+exact1363:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1332
+	JEQ sums1364
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1334
+	JZ activations1366
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1333
+	JNE halves1365
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -44089,8 +44249,8 @@ exact1331:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1335
-halves1333:
+	JMP stored1367
+halves1365:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -44167,8 +44327,8 @@ halves1333:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1335
-activations1334:
+	JMP stored1367
+activations1366:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -44224,8 +44384,8 @@ activations1334:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1335
-sums1332:
+	JMP stored1367
+sums1364:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -44246,22 +44406,22 @@ sums1332:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored1335:
+stored1367:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1326
+	JNZ unit1358
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1326:
+unit1358:
 	TESTQ R15, R15
-	JNZ group1325
+	JNZ group1357
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1323
+	JNZ panel1355
 	VZEROUPPER
 	RET
 
@@ -44273,13 +44433,13 @@ TEXT ·int8Rows32AVX512x8(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z20
-panel1336:
+panel1368:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1337
+	JEQ exact1369
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -44304,7 +44464,7 @@ panel1336:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
-exact1337:
+exact1369:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -44314,7 +44474,7 @@ exact1337:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1338:
+group1370:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -44335,9 +44495,9 @@ group1338:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest1341
+	JLT rest1373
 	PCALIGN $64
-loop1340:
+loop1372:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -44409,11 +44569,11 @@ loop1340:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1340
-rest1341:
+	JGE loop1372
+rest1373:
 	ADDQ $2, CX
-	JZ done1343
-one1342:
+	JZ done1375
+one1374:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z20, Z16
 	VPXORD 64(DI), Z20, Z17
@@ -44444,11 +44604,11 @@ one1342:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1342
-done1343:
+	JNZ one1374
+done1375:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1344
+	JZ exact1376
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -44506,15 +44666,15 @@ done1343:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1344:
+exact1376:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1345
+	JEQ sums1377
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1347
+	JZ activations1379
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1346
+	JNE halves1378
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -44601,8 +44761,8 @@ exact1344:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1348
-halves1346:
+	JMP stored1380
+halves1378:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -44689,8 +44849,8 @@ halves1346:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1348
-activations1347:
+	JMP stored1380
+activations1379:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -44754,8 +44914,8 @@ activations1347:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1348
-sums1345:
+	JMP stored1380
+sums1377:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -44779,22 +44939,22 @@ sums1345:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored1348:
+stored1380:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1339
+	JNZ unit1371
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1339:
+unit1371:
 	TESTQ R15, R15
-	JNZ group1338
+	JNZ group1370
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1336
+	JNZ panel1368
 	VZEROUPPER
 	RET
 
@@ -44806,13 +44966,13 @@ TEXT ·int8Rows32AVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z22
-panel1349:
+panel1381:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z18, Z18, Z18
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1350
+	JEQ exact1382
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -44840,7 +45000,7 @@ panel1349:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
-exact1350:
+exact1382:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -44850,7 +45010,7 @@ exact1350:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1351:
+group1383:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -44873,9 +45033,9 @@ group1351:
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest1354
+	JLT rest1386
 	PCALIGN $64
-loop1353:
+loop1385:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -44953,11 +45113,11 @@ loop1353:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1353
-rest1354:
+	JGE loop1385
+rest1386:
 	ADDQ $2, CX
-	JZ done1356
-one1355:
+	JZ done1388
+one1387:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z22, Z18
 	VPXORD 64(DI), Z22, Z19
@@ -44991,11 +45151,11 @@ one1355:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1355
-done1356:
+	JNZ one1387
+done1388:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1357
+	JZ exact1389
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -45060,15 +45220,15 @@ done1356:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact1357:
+exact1389:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1358
+	JEQ sums1390
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1360
+	JZ activations1392
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1359
+	JNE halves1391
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -45165,8 +45325,8 @@ exact1357:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1361
-halves1359:
+	JMP stored1393
+halves1391:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -45263,8 +45423,8 @@ halves1359:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1361
-activations1360:
+	JMP stored1393
+activations1392:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -45336,8 +45496,8 @@ activations1360:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1361
-sums1358:
+	JMP stored1393
+sums1390:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -45364,22 +45524,22 @@ sums1358:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored1361:
+stored1393:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1352
+	JNZ unit1384
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1352:
+unit1384:
 	TESTQ R15, R15
-	JNZ group1351
+	JNZ group1383
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1349
+	JNZ panel1381
 	VZEROUPPER
 	RET
 
@@ -45391,13 +45551,13 @@ TEXT ·int8Rows32AVX512x10(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z24
-panel1362:
+panel1394:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1363
+	JEQ exact1395
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -45428,7 +45588,7 @@ panel1362:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact1363:
+exact1395:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -45438,7 +45598,7 @@ exact1363:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1364:
+group1396:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -45463,9 +45623,9 @@ group1364:
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest1367
+	JLT rest1399
 	PCALIGN $64
-loop1366:
+loop1398:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -45549,11 +45709,11 @@ loop1366:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1366
-rest1367:
+	JGE loop1398
+rest1399:
 	ADDQ $2, CX
-	JZ done1369
-one1368:
+	JZ done1401
+one1400:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z24, Z20
 	VPXORD 64(DI), Z24, Z21
@@ -45590,11 +45750,11 @@ one1368:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1368
-done1369:
+	JNZ one1400
+done1401:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1370
+	JZ exact1402
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -45666,15 +45826,15 @@ done1369:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact1370:
+exact1402:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1371
+	JEQ sums1403
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1373
+	JZ activations1405
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1372
+	JNE halves1404
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -45781,8 +45941,8 @@ exact1370:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1374
-halves1372:
+	JMP stored1406
+halves1404:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -45889,8 +46049,8 @@ halves1372:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1374
-activations1373:
+	JMP stored1406
+activations1405:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -45970,8 +46130,8 @@ activations1373:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1374
-sums1371:
+	JMP stored1406
+sums1403:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -46001,22 +46161,22 @@ sums1371:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored1374:
+stored1406:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1365
+	JNZ unit1397
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1365:
+unit1397:
 	TESTQ R15, R15
-	JNZ group1364
+	JNZ group1396
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1362
+	JNZ panel1394
 	VZEROUPPER
 	RET
 
@@ -46028,13 +46188,13 @@ TEXT ·int8Rows32AVX512x11(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z26
-panel1375:
+panel1407:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z22, Z22, Z22
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1376
+	JEQ exact1408
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
@@ -46068,7 +46228,7 @@ panel1375:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
-exact1376:
+exact1408:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -46078,7 +46238,7 @@ exact1376:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1377:
+group1409:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -46105,9 +46265,9 @@ group1377:
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest1380
+	JLT rest1412
 	PCALIGN $64
-loop1379:
+loop1411:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -46197,11 +46357,11 @@ loop1379:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1379
-rest1380:
+	JGE loop1411
+rest1412:
 	ADDQ $2, CX
-	JZ done1382
-one1381:
+	JZ done1414
+one1413:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z26, Z22
 	VPXORD 64(DI), Z26, Z23
@@ -46241,11 +46401,11 @@ one1381:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1381
-done1382:
+	JNZ one1413
+done1414:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1383
+	JZ exact1415
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -46324,15 +46484,15 @@ done1382:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact1383:
+exact1415:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1384
+	JEQ sums1416
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1386
+	JZ activations1418
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1385
+	JNE halves1417
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -46449,8 +46609,8 @@ exact1383:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1387
-halves1385:
+	JMP stored1419
+halves1417:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -46567,8 +46727,8 @@ halves1385:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1387
-activations1386:
+	JMP stored1419
+activations1418:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -46656,8 +46816,8 @@ activations1386:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1387
-sums1384:
+	JMP stored1419
+sums1416:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -46690,22 +46850,22 @@ sums1384:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored1387:
+stored1419:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1378
+	JNZ unit1410
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1378:
+unit1410:
 	TESTQ R15, R15
-	JNZ group1377
+	JNZ group1409
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1375
+	JNZ panel1407
 	VZEROUPPER
 	RET
 
@@ -46717,13 +46877,13 @@ TEXT ·int8Rows32AVX512x12(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z28
-panel1388:
+panel1420:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1389
+	JEQ exact1421
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -46760,7 +46920,7 @@ panel1388:
 	ADDQ R9, BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
-exact1389:
+exact1421:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -46770,7 +46930,7 @@ exact1389:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1390:
+group1422:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -46799,9 +46959,9 @@ group1390:
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest1393
+	JLT rest1425
 	PCALIGN $64
-loop1392:
+loop1424:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -46897,11 +47057,11 @@ loop1392:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1392
-rest1393:
+	JGE loop1424
+rest1425:
 	ADDQ $2, CX
-	JZ done1395
-one1394:
+	JZ done1427
+one1426:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z28, Z24
 	VPXORD 64(DI), Z28, Z25
@@ -46944,11 +47104,11 @@ one1394:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1394
-done1395:
+	JNZ one1426
+done1427:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1396
+	JZ exact1428
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -47034,15 +47194,15 @@ done1395:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact1396:
+exact1428:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1397
+	JEQ sums1429
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1399
+	JZ activations1431
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1398
+	JNE halves1430
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -47169,8 +47329,8 @@ exact1396:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1400
-halves1398:
+	JMP stored1432
+halves1430:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -47297,8 +47457,8 @@ halves1398:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1400
-activations1399:
+	JMP stored1432
+activations1431:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -47394,8 +47554,8 @@ activations1399:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1400
-sums1397:
+	JMP stored1432
+sums1429:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -47431,22 +47591,22 @@ sums1397:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored1400:
+stored1432:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1391
+	JNZ unit1423
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1391:
+unit1423:
 	TESTQ R15, R15
-	JNZ group1390
+	JNZ group1422
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1388
+	JNZ panel1420
 	VZEROUPPER
 	RET
 
@@ -47458,7 +47618,7 @@ TEXT ·int8Rows32KeptAVX512x7(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z23
-panel1401:
+panel1433:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -47485,7 +47645,7 @@ panel1401:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1402:
+group1434:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -47498,9 +47658,9 @@ group1402:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest1405
+	JLT rest1437
 	PCALIGN $64
-loop1404:
+loop1436:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -47542,11 +47702,11 @@ loop1404:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1404
-rest1405:
+	JGE loop1436
+rest1437:
 	ADDQ $4, CX
-	JZ done1407
-one1406:
+	JZ done1439
+one1438:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z23, Z21
 	VPDPBUSD.BCST 0(SI), Z21, Z0
@@ -47559,11 +47719,11 @@ one1406:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1406
-done1407:
+	JNZ one1438
+done1439:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1408
+	JZ exact1440
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z21
@@ -47593,20 +47753,20 @@ done1407:
 	VPMOVSXBD 0(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact1408:
+exact1440:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1409
+	JEQ sums1441
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1411
+	JZ activations1443
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1410
+	JNE halves1442
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1413
+	JNE more1445
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -47629,8 +47789,8 @@ exact1408:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1412
-more1413:
+	JMP stored1444
+more1445:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -47667,13 +47827,13 @@ more1413:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1412
-halves1410:
+	JMP stored1444
+halves1442:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1414
+	JNE more1446
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -47696,8 +47856,8 @@ halves1410:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1412
-more1414:
+	JMP stored1444
+more1446:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -47734,8 +47894,8 @@ more1414:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1412
-activations1411:
+	JMP stored1444
+activations1443:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z7
@@ -47763,8 +47923,8 @@ activations1411:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z19
-	JMP stored1412
-sums1409:
+	JMP stored1444
+sums1441:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -47778,7 +47938,7 @@ sums1409:
 	VMOVUPS Z5, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
-stored1412:
+stored1444:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $128, CX, BX
 	SUBQ BX, DI
@@ -47792,9 +47952,9 @@ stored1412:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest1416
+	JLT rest1448
 	PCALIGN $64
-loop1415:
+loop1447:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -47836,11 +47996,11 @@ loop1415:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1415
-rest1416:
+	JGE loop1447
+rest1448:
 	ADDQ $4, CX
-	JZ done1418
-one1417:
+	JZ done1450
+one1449:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 64(DI), Z23, Z21
 	VPDPBUSD.BCST 0(SI), Z21, Z0
@@ -47853,11 +48013,11 @@ one1417:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1417
-done1418:
+	JNZ one1449
+done1450:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1419
+	JZ exact1451
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 16(CX), Z21
@@ -47887,20 +48047,20 @@ done1418:
 	VPMOVSXBD 16(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact1419:
+exact1451:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1420
+	JEQ sums1452
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1422
+	JZ activations1454
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1421
+	JNE halves1453
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1424
+	JNE more1456
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -47923,8 +48083,8 @@ exact1419:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1423
-more1424:
+	JMP stored1455
+more1456:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
@@ -47961,13 +48121,13 @@ more1424:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1423
-halves1421:
+	JMP stored1455
+halves1453:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1425
+	JNE more1457
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -47990,8 +48150,8 @@ halves1421:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1423
-more1425:
+	JMP stored1455
+more1457:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
@@ -48028,8 +48188,8 @@ more1425:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1423
-activations1422:
+	JMP stored1455
+activations1454:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z8
@@ -48057,8 +48217,8 @@ activations1422:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z20
-	JMP stored1423
-sums1420:
+	JMP stored1455
+sums1452:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -48072,19 +48232,19 @@ sums1420:
 	VMOVUPS Z5, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 64(BX)
-stored1423:
+stored1455:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1403
+	JNZ unit1435
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1403:
+unit1435:
 	TESTQ R15, R15
-	JNZ group1402
+	JNZ group1434
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1426
+	JEQ exact1458
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z7, 0(BX)
 	VMOVUPS Z8, 64(BX)
@@ -48106,12 +48266,12 @@ unit1403:
 	ADDQ R9, BX
 	VMOVUPS Z19, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact1426:
+exact1458:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1401
+	JNZ panel1433
 	VZEROUPPER
 	RET
 
@@ -48123,7 +48283,7 @@ TEXT ·int8Rows32KeptAVX512x8(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z26
-panel1427:
+panel1459:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -48152,7 +48312,7 @@ panel1427:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1428:
+group1460:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -48166,9 +48326,9 @@ group1428:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest1431
+	JLT rest1463
 	PCALIGN $64
-loop1430:
+loop1462:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -48214,11 +48374,11 @@ loop1430:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1430
-rest1431:
+	JGE loop1462
+rest1463:
 	ADDQ $4, CX
-	JZ done1433
-one1432:
+	JZ done1465
+one1464:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z26, Z24
 	VPDPBUSD.BCST 0(SI), Z24, Z0
@@ -48232,11 +48392,11 @@ one1432:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1432
-done1433:
+	JNZ one1464
+done1465:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1434
+	JZ exact1466
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 0(CX), Z24
@@ -48270,20 +48430,20 @@ done1433:
 	VPMOVSXBD 0(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact1434:
+exact1466:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1435
+	JEQ sums1467
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1437
+	JZ activations1469
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1436
+	JNE halves1468
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1439
+	JNE more1471
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -48309,8 +48469,8 @@ exact1434:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1438
-more1439:
+	JMP stored1470
+more1471:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -48352,13 +48512,13 @@ more1439:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1438
-halves1436:
+	JMP stored1470
+halves1468:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1440
+	JNE more1472
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -48384,8 +48544,8 @@ halves1436:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1438
-more1440:
+	JMP stored1470
+more1472:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -48427,8 +48587,8 @@ more1440:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1438
-activations1437:
+	JMP stored1470
+activations1469:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z8
@@ -48460,8 +48620,8 @@ activations1437:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z22
-	JMP stored1438
-sums1435:
+	JMP stored1470
+sums1467:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -48477,7 +48637,7 @@ sums1435:
 	VMOVUPS Z6, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 0(BX)
-stored1438:
+stored1470:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $128, CX, BX
 	SUBQ BX, DI
@@ -48492,9 +48652,9 @@ stored1438:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest1442
+	JLT rest1474
 	PCALIGN $64
-loop1441:
+loop1473:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -48540,11 +48700,11 @@ loop1441:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1441
-rest1442:
+	JGE loop1473
+rest1474:
 	ADDQ $4, CX
-	JZ done1444
-one1443:
+	JZ done1476
+one1475:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 64(DI), Z26, Z24
 	VPDPBUSD.BCST 0(SI), Z24, Z0
@@ -48558,11 +48718,11 @@ one1443:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1443
-done1444:
+	JNZ one1475
+done1476:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1445
+	JZ exact1477
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 16(CX), Z24
@@ -48596,20 +48756,20 @@ done1444:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact1445:
+exact1477:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1446
+	JEQ sums1478
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1448
+	JZ activations1480
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1447
+	JNE halves1479
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1450
+	JNE more1482
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -48635,8 +48795,8 @@ exact1445:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1449
-more1450:
+	JMP stored1481
+more1482:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
@@ -48678,13 +48838,13 @@ more1450:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1449
-halves1447:
+	JMP stored1481
+halves1479:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1451
+	JNE more1483
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -48710,8 +48870,8 @@ halves1447:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1449
-more1451:
+	JMP stored1481
+more1483:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
@@ -48753,8 +48913,8 @@ more1451:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1449
-activations1448:
+	JMP stored1481
+activations1480:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z9
@@ -48786,8 +48946,8 @@ activations1448:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z23
-	JMP stored1449
-sums1446:
+	JMP stored1481
+sums1478:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -48803,19 +48963,19 @@ sums1446:
 	VMOVUPS Z6, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 64(BX)
-stored1449:
+stored1481:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1429
+	JNZ unit1461
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1429:
+unit1461:
 	TESTQ R15, R15
-	JNZ group1428
+	JNZ group1460
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1452
+	JEQ exact1484
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
@@ -48840,12 +49000,12 @@ unit1429:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact1452:
+exact1484:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1427
+	JNZ panel1459
 	VZEROUPPER
 	RET
 
@@ -48857,7 +49017,7 @@ TEXT ·int8Rows32KeptAVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z29
-panel1453:
+panel1485:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -48888,7 +49048,7 @@ panel1453:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1454:
+group1486:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -48903,9 +49063,9 @@ group1454:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest1457
+	JLT rest1489
 	PCALIGN $64
-loop1456:
+loop1488:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -48955,11 +49115,11 @@ loop1456:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1456
-rest1457:
+	JGE loop1488
+rest1489:
 	ADDQ $4, CX
-	JZ done1459
-one1458:
+	JZ done1491
+one1490:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z29, Z27
 	VPDPBUSD.BCST 0(SI), Z27, Z0
@@ -48974,11 +49134,11 @@ one1458:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1458
-done1459:
+	JNZ one1490
+done1491:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1460
+	JZ exact1492
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z27
@@ -49016,20 +49176,20 @@ done1459:
 	VPMOVSXBD 0(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact1460:
+exact1492:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1461
+	JEQ sums1493
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1463
+	JZ activations1495
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1462
+	JNE halves1494
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1465
+	JNE more1497
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -49058,8 +49218,8 @@ exact1460:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1464
-more1465:
+	JMP stored1496
+more1497:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -49106,13 +49266,13 @@ more1465:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1464
-halves1462:
+	JMP stored1496
+halves1494:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1466
+	JNE more1498
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -49141,8 +49301,8 @@ halves1462:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1464
-more1466:
+	JMP stored1496
+more1498:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -49189,8 +49349,8 @@ more1466:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1464
-activations1463:
+	JMP stored1496
+activations1495:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z9
@@ -49226,8 +49386,8 @@ activations1463:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z25
-	JMP stored1464
-sums1461:
+	JMP stored1496
+sums1493:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -49245,7 +49405,7 @@ sums1461:
 	VMOVUPS Z7, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
-stored1464:
+stored1496:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $128, CX, BX
 	SUBQ BX, DI
@@ -49261,9 +49421,9 @@ stored1464:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest1468
+	JLT rest1500
 	PCALIGN $64
-loop1467:
+loop1499:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -49313,11 +49473,11 @@ loop1467:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1467
-rest1468:
+	JGE loop1499
+rest1500:
 	ADDQ $4, CX
-	JZ done1470
-one1469:
+	JZ done1502
+one1501:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 64(DI), Z29, Z27
 	VPDPBUSD.BCST 0(SI), Z27, Z0
@@ -49332,11 +49492,11 @@ one1469:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1469
-done1470:
+	JNZ one1501
+done1502:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1471
+	JZ exact1503
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 16(CX), Z27
@@ -49374,20 +49534,20 @@ done1470:
 	VPMOVSXBD 16(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact1471:
+exact1503:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1472
+	JEQ sums1504
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1474
+	JZ activations1506
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1473
+	JNE halves1505
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1476
+	JNE more1508
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -49416,8 +49576,8 @@ exact1471:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1475
-more1476:
+	JMP stored1507
+more1508:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
@@ -49464,13 +49624,13 @@ more1476:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1475
-halves1473:
+	JMP stored1507
+halves1505:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1477
+	JNE more1509
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -49499,8 +49659,8 @@ halves1473:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1475
-more1477:
+	JMP stored1507
+more1509:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
@@ -49547,8 +49707,8 @@ more1477:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1475
-activations1474:
+	JMP stored1507
+activations1506:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z10
@@ -49584,8 +49744,8 @@ activations1474:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z26
-	JMP stored1475
-sums1472:
+	JMP stored1507
+sums1504:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -49603,19 +49763,19 @@ sums1472:
 	VMOVUPS Z7, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 64(BX)
-stored1475:
+stored1507:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1455
+	JNZ unit1487
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1455:
+unit1487:
 	TESTQ R15, R15
-	JNZ group1454
+	JNZ group1486
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1478
+	JEQ exact1510
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z9, 0(BX)
 	VMOVUPS Z10, 64(BX)
@@ -49643,12 +49803,12 @@ unit1455:
 	ADDQ R9, BX
 	VMOVUPS Z25, 0(BX)
 	VMOVUPS Z26, 64(BX)
-exact1478:
+exact1510:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1453
+	JNZ panel1485
 	VZEROUPPER
 	RET
 
@@ -49659,7 +49819,7 @@ TEXT ·int8Rows32KeptAVX512x10(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-panel1479:
+panel1511:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -49692,7 +49852,7 @@ panel1479:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1480:
+group1512:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -49708,9 +49868,9 @@ group1480:
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z9
 	SUBQ $4, CX
-	JLT rest1483
+	JLT rest1515
 	PCALIGN $64
-loop1482:
+loop1514:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -49768,11 +49928,11 @@ loop1482:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1482
-rest1483:
+	JGE loop1514
+rest1515:
 	ADDQ $4, CX
-	JZ done1485
-one1484:
+	JZ done1517
+one1516:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z30
 	VPXORD.BCST word80808080<>(SB), Z30, Z30
@@ -49789,11 +49949,11 @@ one1484:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1484
-done1485:
+	JNZ one1516
+done1517:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1486
+	JZ exact1518
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z31
 	VPMOVSXBD 0(CX), Z30
@@ -49835,20 +49995,20 @@ done1485:
 	VPMOVSXBD 0(CX), Z30
 	VPMULLD Z31, Z30, Z30
 	VPSUBD Z30, Z9, Z9
-exact1486:
+exact1518:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1487
+	JEQ sums1519
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1489
+	JZ activations1521
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1488
+	JNE halves1520
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1491
+	JNE more1523
 	VMOVUPS 0(CX), Z30
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -49880,8 +50040,8 @@ exact1486:
 	ADDQ R9, BX
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z30, Z9, Z28
-	JMP stored1490
-more1491:
+	JMP stored1522
+more1523:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VMOVUPS 0(CX), Z30
 	PREFETCHT1 2048(CX)
@@ -49933,13 +50093,13 @@ more1491:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z31, Z9, Z9
 	VFMADD231PS Z30, Z9, Z28
-	JMP stored1490
-halves1488:
+	JMP stored1522
+halves1520:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1492
+	JNE more1524
 	VCVTPH2PS 0(CX), Z30
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -49971,8 +50131,8 @@ halves1488:
 	ADDQ R9, BX
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z30, Z9, Z28
-	JMP stored1490
-more1492:
+	JMP stored1522
+more1524:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VCVTPH2PS 0(CX), Z30
 	PREFETCHT1 2048(CX)
@@ -50024,8 +50184,8 @@ more1492:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z31, Z9, Z9
 	VFMADD231PS Z30, Z9, Z28
-	JMP stored1490
-activations1489:
+	JMP stored1522
+activations1521:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z31, Z0, Z10
@@ -50065,8 +50225,8 @@ activations1489:
 	VPBROADCASTD (TokenGroup_Scale+9*TokenGroup__size)(R14), Z31
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z31, Z9, Z28
-	JMP stored1490
-sums1487:
+	JMP stored1522
+sums1519:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -50086,7 +50246,7 @@ sums1487:
 	VMOVUPS Z8, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z9, 0(BX)
-stored1490:
+stored1522:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $128, CX, BX
 	SUBQ BX, DI
@@ -50103,9 +50263,9 @@ stored1490:
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z9
 	SUBQ $4, CX
-	JLT rest1494
+	JLT rest1526
 	PCALIGN $64
-loop1493:
+loop1525:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -50163,11 +50323,11 @@ loop1493:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1493
-rest1494:
+	JGE loop1525
+rest1526:
 	ADDQ $4, CX
-	JZ done1496
-one1495:
+	JZ done1528
+one1527:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 64(DI), Z30
 	VPXORD.BCST word80808080<>(SB), Z30, Z30
@@ -50184,11 +50344,11 @@ one1495:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1495
-done1496:
+	JNZ one1527
+done1528:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1497
+	JZ exact1529
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z31
 	VPMOVSXBD 16(CX), Z30
@@ -50230,20 +50390,20 @@ done1496:
 	VPMOVSXBD 16(CX), Z30
 	VPMULLD Z31, Z30, Z30
 	VPSUBD Z30, Z9, Z9
-exact1497:
+exact1529:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1498
+	JEQ sums1530
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1500
+	JZ activations1532
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1499
+	JNE halves1531
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1502
+	JNE more1534
 	VMOVUPS 64(CX), Z30
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -50275,8 +50435,8 @@ exact1497:
 	ADDQ R9, BX
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z30, Z9, Z29
-	JMP stored1501
-more1502:
+	JMP stored1533
+more1534:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VMOVUPS 64(CX), Z30
 	PREFETCHT1 2112(CX)
@@ -50328,13 +50488,13 @@ more1502:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z31, Z9, Z9
 	VFMADD231PS Z30, Z9, Z29
-	JMP stored1501
-halves1499:
+	JMP stored1533
+halves1531:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1503
+	JNE more1535
 	VCVTPH2PS 32(CX), Z30
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -50366,8 +50526,8 @@ halves1499:
 	ADDQ R9, BX
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z30, Z9, Z29
-	JMP stored1501
-more1503:
+	JMP stored1533
+more1535:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VCVTPH2PS 32(CX), Z30
 	PREFETCHT1 2080(CX)
@@ -50419,8 +50579,8 @@ more1503:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z31, Z9, Z9
 	VFMADD231PS Z30, Z9, Z29
-	JMP stored1501
-activations1500:
+	JMP stored1533
+activations1532:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z31
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z31, Z0, Z11
@@ -50460,8 +50620,8 @@ activations1500:
 	VPBROADCASTD (TokenGroup_Scale+9*TokenGroup__size)(R14), Z31
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z31, Z9, Z29
-	JMP stored1501
-sums1498:
+	JMP stored1533
+sums1530:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -50481,19 +50641,19 @@ sums1498:
 	VMOVUPS Z8, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z9, 64(BX)
-stored1501:
+stored1533:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1481
+	JNZ unit1513
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1481:
+unit1513:
 	TESTQ R15, R15
-	JNZ group1480
+	JNZ group1512
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1504
+	JEQ exact1536
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -50524,12 +50684,12 @@ unit1481:
 	ADDQ R9, BX
 	VMOVUPS Z28, 0(BX)
 	VMOVUPS Z29, 64(BX)
-exact1504:
+exact1536:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1479
+	JNZ panel1511
 	VZEROUPPER
 	RET
 
@@ -50538,9 +50698,10 @@ TEXT ·lookup4Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VBROADCASTI32X4 (Tile_Table)(AX), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
-panel1505:
+panel1537:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -50557,7 +50718,7 @@ panel1505:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1506:
+group1538:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -50570,9 +50731,17 @@ group1506:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1509
+	JLT rest1541
 	PCALIGN $64
-loop1508:
+loop1540:
+	TESTQ R11, R11
+	JZ second1544
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named1545
+second1544:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -50587,6 +50756,7 @@ loop1508:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1545:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z18, Z8, Z8
@@ -50624,11 +50794,11 @@ loop1508:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1508
-rest1509:
+	JGE loop1540
+rest1541:
 	ADDQ $2, CX
-	JZ done1511
-one1510:
+	JZ done1543
+one1542:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z18, Z8, Z8
@@ -50649,15 +50819,15 @@ one1510:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1510
-done1511:
+	JNZ one1542
+done1543:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1512
+	JZ exact1546
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -50672,20 +50842,20 @@ done1511:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1512:
+exact1546:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1513
+	JEQ sums1547
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1515
+	JZ activations1549
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1514
+	JNE halves1548
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1517
+	JNE more1551
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -50698,8 +50868,8 @@ exact1512:
 	VMOVUPS 192(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1516
-more1517:
+	JMP stored1550
+more1551:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -50717,13 +50887,13 @@ more1517:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1516
-halves1514:
+	JMP stored1550
+halves1548:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1518
+	JNE more1552
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -50736,8 +50906,8 @@ halves1514:
 	VCVTPH2PS 96(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1516
-more1518:
+	JMP stored1550
+more1552:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -50755,8 +50925,8 @@ more1518:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1516
-activations1515:
+	JMP stored1550
+activations1549:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -50766,36 +50936,36 @@ activations1515:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored1516
-sums1513:
+	JMP stored1550
+sums1547:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z3, 192(BX)
-stored1516:
+stored1550:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1507
+	JNZ unit1539
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1507:
+unit1539:
 	TESTQ R15, R15
-	JNZ group1506
+	JNZ group1538
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1519
+	JEQ exact1553
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 128(BX)
 	VMOVUPS Z15, 64(BX)
 	VMOVUPS Z16, 192(BX)
-exact1519:
+exact1553:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1505
+	JNZ panel1537
 	VZEROUPPER
 	RET
 
@@ -50804,9 +50974,10 @@ TEXT ·lookup4Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VBROADCASTI32X4 (Tile_Table)(AX), Z22
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
-panel1520:
+panel1554:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -50827,7 +50998,7 @@ panel1520:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1521:
+group1555:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -50840,9 +51011,17 @@ group1521:
 	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1524
+	JLT rest1558
 	PCALIGN $64
-loop1523:
+loop1557:
+	TESTQ R11, R11
+	JZ second1561
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	JMP named1562
+second1561:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -50857,6 +51036,7 @@ loop1523:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1562:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z23, Z8, Z8
@@ -50904,11 +51084,11 @@ loop1523:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1523
-rest1524:
+	JGE loop1557
+rest1558:
 	ADDQ $2, CX
-	JZ done1526
-one1525:
+	JZ done1560
+one1559:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z23, Z8, Z8
@@ -50934,11 +51114,11 @@ one1525:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1525
-done1526:
+	JNZ one1559
+done1560:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1527
+	JZ exact1563
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -50966,20 +51146,20 @@ done1526:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1527:
+exact1563:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1528
+	JEQ sums1564
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1530
+	JZ activations1566
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1529
+	JNE halves1565
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1532
+	JNE more1568
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z14
@@ -51001,8 +51181,8 @@ exact1527:
 	VFMADD231PS Z10, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored1531
-more1532:
+	JMP stored1567
+more1568:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -51034,13 +51214,13 @@ more1532:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored1531
-halves1529:
+	JMP stored1567
+halves1565:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1533
+	JNE more1569
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z14
@@ -51062,8 +51242,8 @@ halves1529:
 	VFMADD231PS Z10, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored1531
-more1533:
+	JMP stored1567
+more1569:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -51095,8 +51275,8 @@ more1533:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored1531
-activations1530:
+	JMP stored1567
+activations1566:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -51116,8 +51296,8 @@ activations1530:
 	VFMADD231PS Z12, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored1531
-sums1528:
+	JMP stored1567
+sums1564:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -51127,19 +51307,19 @@ sums1528:
 	VMOVUPS Z5, 128(BX)
 	VMOVUPS Z6, 64(BX)
 	VMOVUPS Z7, 192(BX)
-stored1531:
+stored1567:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1522
+	JNZ unit1556
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1522:
+unit1556:
 	TESTQ R15, R15
-	JNZ group1521
+	JNZ group1555
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1534
+	JEQ exact1570
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 128(BX)
@@ -51150,12 +51330,12 @@ unit1522:
 	VMOVUPS Z19, 128(BX)
 	VMOVUPS Z20, 64(BX)
 	VMOVUPS Z21, 192(BX)
-exact1534:
+exact1570:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1520
+	JNZ panel1554
 	VZEROUPPER
 	RET
 
@@ -51166,7 +51346,7 @@ TEXT ·lookup4Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI32X4 (Tile_Table)(AX), Z30
 	VPBROADCASTD word0f0f0f0f<>(SB), Z31
-panel1535:
+panel1571:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -51191,7 +51371,7 @@ panel1535:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1536:
+group1572:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -51208,9 +51388,9 @@ group1536:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest1539
+	JLT rest1575
 	PCALIGN $64
-loop1538:
+loop1574:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -51283,11 +51463,11 @@ loop1538:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1538
-rest1539:
+	JGE loop1574
+rest1575:
 	ADDQ $2, CX
-	JZ done1541
-one1540:
+	JZ done1577
+one1576:
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $4, Z12, Z13
 	VPANDD Z31, Z12, Z12
@@ -51318,11 +51498,11 @@ one1540:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1540
-done1541:
+	JNZ one1576
+done1577:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1542
+	JZ exact1578
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -51363,20 +51543,20 @@ done1541:
 	VPMOVSXBD 48(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact1542:
+exact1578:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1543
+	JEQ sums1579
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1545
+	JZ activations1581
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1544
+	JNE halves1580
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1547
+	JNE more1583
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -51411,8 +51591,8 @@ exact1542:
 	VFMADD231PS Z14, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored1546
-more1547:
+	JMP stored1582
+more1583:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -51462,13 +51642,13 @@ more1547:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored1546
-halves1544:
+	JMP stored1582
+halves1580:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1548
+	JNE more1584
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -51503,8 +51683,8 @@ halves1544:
 	VFMADD231PS Z14, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored1546
-more1548:
+	JMP stored1582
+more1584:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -51554,8 +51734,8 @@ more1548:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored1546
-activations1545:
+	JMP stored1582
+activations1581:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -51585,8 +51765,8 @@ activations1545:
 	VFMADD231PS Z16, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored1546
-sums1543:
+	JMP stored1582
+sums1579:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -51601,19 +51781,19 @@ sums1543:
 	VMOVUPS Z9, 128(BX)
 	VMOVUPS Z10, 64(BX)
 	VMOVUPS Z11, 192(BX)
-stored1546:
+stored1582:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1537
+	JNZ unit1573
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1537:
+unit1573:
 	TESTQ R15, R15
-	JNZ group1536
+	JNZ group1572
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1549
+	JEQ exact1585
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 128(BX)
@@ -51629,12 +51809,12 @@ unit1537:
 	VMOVUPS Z27, 128(BX)
 	VMOVUPS Z28, 64(BX)
 	VMOVUPS Z29, 192(BX)
-exact1549:
+exact1585:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1535
+	JNZ panel1571
 	VZEROUPPER
 	RET
 
@@ -51646,13 +51826,13 @@ TEXT ·lookup4Rows64AVX512x4(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI32X4 (Tile_Table)(AX), Z22
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
-panel1550:
+panel1586:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1551
+	JEQ exact1587
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 128(BX)
@@ -51673,7 +51853,7 @@ panel1550:
 	VMOVUPS Z16, 128(BX)
 	VMOVUPS Z16, 64(BX)
 	VMOVUPS Z16, 192(BX)
-exact1551:
+exact1587:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -51683,7 +51863,7 @@ exact1551:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1552:
+group1588:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -51704,9 +51884,9 @@ group1552:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest1555
+	JLT rest1591
 	PCALIGN $64
-loop1554:
+loop1590:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -51789,11 +51969,11 @@ loop1554:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1554
-rest1555:
+	JGE loop1590
+rest1591:
 	ADDQ $2, CX
-	JZ done1557
-one1556:
+	JZ done1593
+one1592:
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $4, Z16, Z17
 	VPANDD Z23, Z16, Z16
@@ -51829,11 +52009,11 @@ one1556:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1556
-done1557:
+	JNZ one1592
+done1593:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1558
+	JZ exact1594
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -51887,15 +52067,15 @@ done1557:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1558:
+exact1594:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1559
+	JEQ sums1595
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1561
+	JZ activations1597
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1560
+	JNE halves1596
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -51978,8 +52158,8 @@ exact1558:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored1562
-halves1560:
+	JMP stored1598
+halves1596:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -52062,8 +52242,8 @@ halves1560:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored1562
-activations1561:
+	JMP stored1598
+activations1597:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -52119,8 +52299,8 @@ activations1561:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored1562
-sums1559:
+	JMP stored1598
+sums1595:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -52140,22 +52320,22 @@ sums1559:
 	VMOVUPS Z13, 128(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 192(BX)
-stored1562:
+stored1598:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1553
+	JNZ unit1589
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1553:
+unit1589:
 	TESTQ R15, R15
-	JNZ group1552
+	JNZ group1588
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1550
+	JNZ panel1586
 	VZEROUPPER
 	RET
 
@@ -52167,13 +52347,13 @@ TEXT ·lookup4Rows64AVX512x5(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI32X4 (Tile_Table)(AX), Z26
 	VPBROADCASTD word0f0f0f0f<>(SB), Z27
-panel1563:
+panel1599:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1564
+	JEQ exact1600
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 128(BX)
@@ -52199,7 +52379,7 @@ panel1563:
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z20, 64(BX)
 	VMOVUPS Z20, 192(BX)
-exact1564:
+exact1600:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -52209,7 +52389,7 @@ exact1564:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1565:
+group1601:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -52234,9 +52414,9 @@ group1565:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest1568
+	JLT rest1604
 	PCALIGN $64
-loop1567:
+loop1603:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -52329,11 +52509,11 @@ loop1567:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1567
-rest1568:
+	JGE loop1603
+rest1604:
 	ADDQ $2, CX
-	JZ done1570
-one1569:
+	JZ done1606
+one1605:
 	VMOVDQU64 0(DI), Z20
 	VPSRLW $4, Z20, Z21
 	VPANDD Z27, Z20, Z20
@@ -52374,11 +52554,11 @@ one1569:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1569
-done1570:
+	JNZ one1605
+done1606:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1571
+	JZ exact1607
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -52445,15 +52625,15 @@ done1570:
 	VPMOVSXBD 48(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact1571:
+exact1607:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1572
+	JEQ sums1608
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1574
+	JZ activations1610
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1573
+	JNE halves1609
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -52554,8 +52734,8 @@ exact1571:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored1575
-halves1573:
+	JMP stored1611
+halves1609:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -52656,8 +52836,8 @@ halves1573:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored1575
-activations1574:
+	JMP stored1611
+activations1610:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -52727,8 +52907,8 @@ activations1574:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored1575
-sums1572:
+	JMP stored1611
+sums1608:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -52753,22 +52933,22 @@ sums1572:
 	VMOVUPS Z17, 128(BX)
 	VMOVUPS Z18, 64(BX)
 	VMOVUPS Z19, 192(BX)
-stored1575:
+stored1611:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1566
+	JNZ unit1602
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1566:
+unit1602:
 	TESTQ R15, R15
-	JNZ group1565
+	JNZ group1601
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1563
+	JNZ panel1599
 	VZEROUPPER
 	RET
 
@@ -52781,13 +52961,13 @@ TEXT ·lookup4Rows64AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z30
 	VPBROADCASTD word0f0f0f0f<>(SB), Z31
-panel1576:
+panel1612:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1577
+	JEQ exact1613
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 128(BX)
@@ -52818,7 +52998,7 @@ panel1576:
 	VMOVUPS Z24, 128(BX)
 	VMOVUPS Z24, 64(BX)
 	VMOVUPS Z24, 192(BX)
-exact1577:
+exact1613:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -52828,7 +53008,7 @@ exact1577:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1578:
+group1614:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -52857,9 +53037,9 @@ group1578:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest1581
+	JLT rest1617
 	PCALIGN $64
-loop1580:
+loop1616:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -52962,11 +53142,11 @@ loop1580:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1580
-rest1581:
+	JGE loop1616
+rest1617:
 	ADDQ $2, CX
-	JZ done1583
-one1582:
+	JZ done1619
+one1618:
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $4, Z24, Z25
 	VPANDD Z31, Z24, Z24
@@ -53012,11 +53192,11 @@ one1582:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1582
-done1583:
+	JNZ one1618
+done1619:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1584
+	JZ exact1620
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -53096,15 +53276,15 @@ done1583:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact1584:
+exact1620:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1585
+	JEQ sums1621
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1587
+	JZ activations1623
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1586
+	JNE halves1622
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -53223,8 +53403,8 @@ exact1584:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored1588
-halves1586:
+	JMP stored1624
+halves1622:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -53343,8 +53523,8 @@ halves1586:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored1588
-activations1587:
+	JMP stored1624
+activations1623:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -53428,8 +53608,8 @@ activations1587:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored1588
-sums1585:
+	JMP stored1624
+sums1621:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -53459,22 +53639,22 @@ sums1585:
 	VMOVUPS Z21, 128(BX)
 	VMOVUPS Z22, 64(BX)
 	VMOVUPS Z23, 192(BX)
-stored1588:
+stored1624:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1579
+	JNZ unit1615
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1579:
+unit1615:
 	TESTQ R15, R15
-	JNZ group1578
+	JNZ group1614
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1576
+	JNZ panel1612
 	VZEROUPPER
 	RET
 
@@ -53483,8 +53663,9 @@ TEXT ·int8Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD word80808080<>(SB), Z17
-panel1589:
+panel1625:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -53501,7 +53682,7 @@ panel1589:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1590:
+group1626:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -53514,9 +53695,21 @@ group1590:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1593
+	JLT rest1629
 	PCALIGN $64
-loop1592:
+loop1628:
+	TESTQ R11, R11
+	JZ second1632
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	PREFETCHT1 256(DI)(R11*1)
+	PREFETCHT1 320(DI)(R11*1)
+	PREFETCHT1 384(DI)(R11*1)
+	PREFETCHT1 448(DI)(R11*1)
+	JMP named1633
+second1632:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -53545,6 +53738,7 @@ loop1592:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1633:
 	VPXORD 0(DI), Z17, Z8
 	VPXORD 64(DI), Z17, Z9
 	VPXORD 128(DI), Z17, Z10
@@ -53566,11 +53760,11 @@ loop1592:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1592
-rest1593:
+	JGE loop1628
+rest1629:
 	ADDQ $2, CX
-	JZ done1595
-one1594:
+	JZ done1631
+one1630:
 	VPXORD 0(DI), Z17, Z8
 	VPXORD 64(DI), Z17, Z9
 	VPXORD 128(DI), Z17, Z10
@@ -53583,15 +53777,15 @@ one1594:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1594
-done1595:
+	JNZ one1630
+done1631:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1596
+	JZ exact1634
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -53606,20 +53800,20 @@ done1595:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1596:
+exact1634:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1597
+	JEQ sums1635
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1599
+	JZ activations1637
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1598
+	JNE halves1636
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1601
+	JNE more1639
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -53632,8 +53826,8 @@ exact1596:
 	VMOVUPS 192(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1600
-more1601:
+	JMP stored1638
+more1639:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -53651,13 +53845,13 @@ more1601:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1600
-halves1598:
+	JMP stored1638
+halves1636:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1602
+	JNE more1640
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -53670,8 +53864,8 @@ halves1598:
 	VCVTPH2PS 96(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1600
-more1602:
+	JMP stored1638
+more1640:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -53689,8 +53883,8 @@ more1602:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1600
-activations1599:
+	JMP stored1638
+activations1637:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -53700,36 +53894,36 @@ activations1599:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored1600
-sums1597:
+	JMP stored1638
+sums1635:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored1600:
+stored1638:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1591
+	JNZ unit1627
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1591:
+unit1627:
 	TESTQ R15, R15
-	JNZ group1590
+	JNZ group1626
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1603
+	JEQ exact1641
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact1603:
+exact1641:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1589
+	JNZ panel1625
 	VZEROUPPER
 	RET
 
@@ -53738,8 +53932,9 @@ TEXT ·int8Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD word80808080<>(SB), Z22
-panel1604:
+panel1642:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -53760,7 +53955,7 @@ panel1604:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1605:
+group1643:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -53773,9 +53968,21 @@ group1605:
 	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1608
+	JLT rest1646
 	PCALIGN $64
-loop1607:
+loop1645:
+	TESTQ R11, R11
+	JZ second1649
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	PREFETCHT1 256(DI)(R11*1)
+	PREFETCHT1 320(DI)(R11*1)
+	PREFETCHT1 384(DI)(R11*1)
+	PREFETCHT1 448(DI)(R11*1)
+	JMP named1650
+second1649:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -53804,6 +54011,7 @@ loop1607:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1650:
 	VPXORD 0(DI), Z22, Z8
 	VPXORD 64(DI), Z22, Z9
 	VPXORD 128(DI), Z22, Z10
@@ -53835,11 +54043,11 @@ loop1607:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1607
-rest1608:
+	JGE loop1645
+rest1646:
 	ADDQ $2, CX
-	JZ done1610
-one1609:
+	JZ done1648
+one1647:
 	VPXORD 0(DI), Z22, Z8
 	VPXORD 64(DI), Z22, Z9
 	VPXORD 128(DI), Z22, Z10
@@ -53857,11 +54065,11 @@ one1609:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1609
-done1610:
+	JNZ one1647
+done1648:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1611
+	JZ exact1651
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -53889,20 +54097,20 @@ done1610:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1611:
+exact1651:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1612
+	JEQ sums1652
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1614
+	JZ activations1654
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1613
+	JNE halves1653
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1616
+	JNE more1656
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z14
@@ -53924,8 +54132,8 @@ exact1611:
 	VFMADD231PS Z10, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored1615
-more1616:
+	JMP stored1655
+more1656:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -53957,13 +54165,13 @@ more1616:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored1615
-halves1613:
+	JMP stored1655
+halves1653:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1617
+	JNE more1657
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z14
@@ -53985,8 +54193,8 @@ halves1613:
 	VFMADD231PS Z10, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored1615
-more1617:
+	JMP stored1655
+more1657:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -54018,8 +54226,8 @@ more1617:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored1615
-activations1614:
+	JMP stored1655
+activations1654:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -54039,8 +54247,8 @@ activations1614:
 	VFMADD231PS Z12, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored1615
-sums1612:
+	JMP stored1655
+sums1652:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -54050,19 +54258,19 @@ sums1612:
 	VMOVUPS Z5, 64(BX)
 	VMOVUPS Z6, 128(BX)
 	VMOVUPS Z7, 192(BX)
-stored1615:
+stored1655:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1606
+	JNZ unit1644
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1606:
+unit1644:
 	TESTQ R15, R15
-	JNZ group1605
+	JNZ group1643
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1618
+	JEQ exact1658
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -54073,12 +54281,12 @@ unit1606:
 	VMOVUPS Z19, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z21, 192(BX)
-exact1618:
+exact1658:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1604
+	JNZ panel1642
 	VZEROUPPER
 	RET
 
@@ -54087,8 +54295,9 @@ TEXT ·int8Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD word80808080<>(SB), Z30
-panel1619:
+panel1659:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -54113,7 +54322,7 @@ panel1619:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1620:
+group1660:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -54130,9 +54339,21 @@ group1620:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest1623
+	JLT rest1663
 	PCALIGN $64
-loop1622:
+loop1662:
+	TESTQ R11, R11
+	JZ second1666
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	PREFETCHT1 256(DI)(R11*1)
+	PREFETCHT1 320(DI)(R11*1)
+	PREFETCHT1 384(DI)(R11*1)
+	PREFETCHT1 448(DI)(R11*1)
+	JMP named1667
+second1666:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -54161,6 +54382,7 @@ loop1622:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1667:
 	VPXORD 0(DI), Z30, Z12
 	VPXORD 64(DI), Z30, Z13
 	VPXORD 128(DI), Z30, Z14
@@ -54202,11 +54424,11 @@ loop1622:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1622
-rest1623:
+	JGE loop1662
+rest1663:
 	ADDQ $2, CX
-	JZ done1625
-one1624:
+	JZ done1665
+one1664:
 	VPXORD 0(DI), Z30, Z12
 	VPXORD 64(DI), Z30, Z13
 	VPXORD 128(DI), Z30, Z14
@@ -54229,11 +54451,11 @@ one1624:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1624
-done1625:
+	JNZ one1664
+done1665:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1626
+	JZ exact1668
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -54274,20 +54496,20 @@ done1625:
 	VPMOVSXBD 48(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact1626:
+exact1668:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1627
+	JEQ sums1669
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1629
+	JZ activations1671
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1628
+	JNE halves1670
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1631
+	JNE more1673
 	VMOVUPS 0(CX), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z18
@@ -54318,8 +54540,8 @@ exact1626:
 	VFMADD231PS Z14, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored1630
-more1631:
+	JMP stored1672
+more1673:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	VCVTDQ2PS Z0, Z0
@@ -54365,13 +54587,13 @@ more1631:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored1630
-halves1628:
+	JMP stored1672
+halves1670:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1632
+	JNE more1674
 	VCVTPH2PS 0(CX), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z18
@@ -54402,8 +54624,8 @@ halves1628:
 	VFMADD231PS Z14, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored1630
-more1632:
+	JMP stored1672
+more1674:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z12
 	VCVTDQ2PS Z0, Z0
@@ -54449,8 +54671,8 @@ more1632:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored1630
-activations1629:
+	JMP stored1672
+activations1671:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -54480,8 +54702,8 @@ activations1629:
 	VFMADD231PS Z16, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored1630
-sums1627:
+	JMP stored1672
+sums1669:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -54496,19 +54718,19 @@ sums1627:
 	VMOVUPS Z9, 64(BX)
 	VMOVUPS Z10, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored1630:
+stored1672:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1621
+	JNZ unit1661
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1621:
+unit1661:
 	TESTQ R15, R15
-	JNZ group1620
+	JNZ group1660
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1633
+	JEQ exact1675
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -54524,12 +54746,12 @@ unit1621:
 	VMOVUPS Z27, 64(BX)
 	VMOVUPS Z28, 128(BX)
 	VMOVUPS Z29, 192(BX)
-exact1633:
+exact1675:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1619
+	JNZ panel1659
 	VZEROUPPER
 	RET
 
@@ -54539,14 +54761,15 @@ TEXT ·int8Rows64AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VPBROADCASTD word80808080<>(SB), Z22
-panel1634:
+panel1676:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1635
+	JEQ exact1677
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -54567,7 +54790,7 @@ panel1634:
 	VMOVUPS Z16, 64(BX)
 	VMOVUPS Z16, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact1635:
+exact1677:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -54577,7 +54800,7 @@ exact1635:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1636:
+group1678:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -54598,9 +54821,21 @@ group1636:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest1639
+	JLT rest1681
 	PCALIGN $64
-loop1638:
+loop1680:
+	TESTQ R11, R11
+	JZ second1684
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	PREFETCHT1 256(DI)(R11*1)
+	PREFETCHT1 320(DI)(R11*1)
+	PREFETCHT1 384(DI)(R11*1)
+	PREFETCHT1 448(DI)(R11*1)
+	JMP named1685
+second1684:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -54629,6 +54864,7 @@ loop1638:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1685:
 	VPXORD 0(DI), Z22, Z16
 	VPXORD 64(DI), Z22, Z17
 	VPXORD 128(DI), Z22, Z18
@@ -54680,11 +54916,11 @@ loop1638:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1638
-rest1639:
+	JGE loop1680
+rest1681:
 	ADDQ $2, CX
-	JZ done1641
-one1640:
+	JZ done1683
+one1682:
 	VPXORD 0(DI), Z22, Z16
 	VPXORD 64(DI), Z22, Z17
 	VPXORD 128(DI), Z22, Z18
@@ -54712,11 +54948,11 @@ one1640:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1640
-done1641:
+	JNZ one1682
+done1683:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1642
+	JZ exact1686
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -54770,15 +55006,15 @@ done1641:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1642:
+exact1686:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1643
+	JEQ sums1687
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1645
+	JZ activations1689
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1644
+	JNE halves1688
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -54857,8 +55093,8 @@ exact1642:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored1646
-halves1644:
+	JMP stored1690
+halves1688:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -54937,8 +55173,8 @@ halves1644:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored1646
-activations1645:
+	JMP stored1690
+activations1689:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -54994,8 +55230,8 @@ activations1645:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored1646
-sums1643:
+	JMP stored1690
+sums1687:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -55015,22 +55251,22 @@ sums1643:
 	VMOVUPS Z13, 64(BX)
 	VMOVUPS Z14, 128(BX)
 	VMOVUPS Z15, 192(BX)
-stored1646:
+stored1690:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1637
+	JNZ unit1679
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1637:
+unit1679:
 	TESTQ R15, R15
-	JNZ group1636
+	JNZ group1678
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1634
+	JNZ panel1676
 	VZEROUPPER
 	RET
 
@@ -55041,13 +55277,13 @@ TEXT ·int8Rows64AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD word80808080<>(SB), Z26
-panel1647:
+panel1691:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1648
+	JEQ exact1692
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -55073,7 +55309,7 @@ panel1647:
 	VMOVUPS Z20, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z20, 192(BX)
-exact1648:
+exact1692:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -55083,7 +55319,7 @@ exact1648:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1649:
+group1693:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -55108,9 +55344,9 @@ group1649:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest1652
+	JLT rest1696
 	PCALIGN $64
-loop1651:
+loop1695:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -55195,11 +55431,11 @@ loop1651:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1651
-rest1652:
+	JGE loop1695
+rest1696:
 	ADDQ $2, CX
-	JZ done1654
-one1653:
+	JZ done1698
+one1697:
 	VPXORD 0(DI), Z26, Z20
 	VPXORD 64(DI), Z26, Z21
 	VPXORD 128(DI), Z26, Z22
@@ -55232,11 +55468,11 @@ one1653:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1653
-done1654:
+	JNZ one1697
+done1698:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1655
+	JZ exact1699
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -55303,15 +55539,15 @@ done1654:
 	VPMOVSXBD 48(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact1655:
+exact1699:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1656
+	JEQ sums1700
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1658
+	JZ activations1702
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1657
+	JNE halves1701
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -55412,8 +55648,8 @@ exact1655:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored1659
-halves1657:
+	JMP stored1703
+halves1701:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -55514,8 +55750,8 @@ halves1657:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored1659
-activations1658:
+	JMP stored1703
+activations1702:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -55585,8 +55821,8 @@ activations1658:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored1659
-sums1656:
+	JMP stored1703
+sums1700:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -55611,22 +55847,22 @@ sums1656:
 	VMOVUPS Z17, 64(BX)
 	VMOVUPS Z18, 128(BX)
 	VMOVUPS Z19, 192(BX)
-stored1659:
+stored1703:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1650
+	JNZ unit1694
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1650:
+unit1694:
 	TESTQ R15, R15
-	JNZ group1649
+	JNZ group1693
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1647
+	JNZ panel1691
 	VZEROUPPER
 	RET
 
@@ -55638,13 +55874,13 @@ TEXT ·int8Rows64AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z30
-panel1660:
+panel1704:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1661
+	JEQ exact1705
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -55675,7 +55911,7 @@ panel1660:
 	VMOVUPS Z24, 64(BX)
 	VMOVUPS Z24, 128(BX)
 	VMOVUPS Z24, 192(BX)
-exact1661:
+exact1705:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -55685,7 +55921,7 @@ exact1661:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1662:
+group1706:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -55714,9 +55950,9 @@ group1662:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest1665
+	JLT rest1709
 	PCALIGN $64
-loop1664:
+loop1708:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -55811,11 +56047,11 @@ loop1664:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1664
-rest1665:
+	JGE loop1708
+rest1709:
 	ADDQ $2, CX
-	JZ done1667
-one1666:
+	JZ done1711
+one1710:
 	VPXORD 0(DI), Z30, Z24
 	VPXORD 64(DI), Z30, Z25
 	VPXORD 128(DI), Z30, Z26
@@ -55853,11 +56089,11 @@ one1666:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1666
-done1667:
+	JNZ one1710
+done1711:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1668
+	JZ exact1712
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -55937,15 +56173,15 @@ done1667:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact1668:
+exact1712:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1669
+	JEQ sums1713
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1671
+	JZ activations1715
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1670
+	JNE halves1714
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -56064,8 +56300,8 @@ exact1668:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored1672
-halves1670:
+	JMP stored1716
+halves1714:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -56184,8 +56420,8 @@ halves1670:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored1672
-activations1671:
+	JMP stored1716
+activations1715:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -56269,8 +56505,8 @@ activations1671:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored1672
-sums1669:
+	JMP stored1716
+sums1713:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -56300,22 +56536,22 @@ sums1669:
 	VMOVUPS Z21, 64(BX)
 	VMOVUPS Z22, 128(BX)
 	VMOVUPS Z23, 192(BX)
-stored1672:
+stored1716:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1663
+	JNZ unit1707
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1663:
+unit1707:
 	TESTQ R15, R15
-	JNZ group1662
+	JNZ group1706
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1660
+	JNZ panel1704
 	VZEROUPPER
 	RET
 
@@ -56324,12 +56560,13 @@ TEXT ·planes3Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VMOVDQU64 shiftPlane2<>(SB), Z14
 	VMOVDQU64 shiftPlane1<>(SB), Z15
 	VPBROADCASTD word33333333<>(SB), Z16
 	VPBROADCASTD word77777777<>(SB), Z17
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z18
-panel1673:
+panel1717:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -56344,7 +56581,7 @@ panel1673:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1674:
+group1718:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -56357,9 +56594,16 @@ group1674:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest1677
+	JLT rest1721
 	PCALIGN $64
-loop1676:
+loop1720:
+	TESTQ R11, R11
+	JZ second1724
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	JMP named1725
+second1724:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -56376,6 +56620,7 @@ loop1676:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1725:
 	VBROADCASTI64X4 0(DI), Z13
 	VPSRLVQ Z14, Z13, Z13
 	VBROADCASTI32X4 32(DI), Z8
@@ -56423,11 +56668,11 @@ loop1676:
 	ADDQ $192, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1676
-rest1677:
+	JGE loop1720
+rest1721:
 	ADDQ $4, CX
-	JZ done1679
-one1678:
+	JZ done1723
+one1722:
 	VBROADCASTI64X4 0(DI), Z13
 	VPSRLVQ Z14, Z13, Z13
 	VBROADCASTI32X4 32(DI), Z8
@@ -56442,8 +56687,8 @@ one1678:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1678
-done1679:
+	JNZ one1722
+done1723:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -56454,7 +56699,7 @@ done1679:
 	VPSRAD $4, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1680
+	JZ exact1726
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -56463,28 +56708,28 @@ done1679:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact1680:
+exact1726:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1681
+	JEQ sums1727
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1683
+	JZ activations1729
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1682
+	JNE halves1728
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1685
+	JNE more1731
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VMOVUPS 64(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1684
-more1685:
+	JMP stored1730
+more1731:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -56494,21 +56739,21 @@ more1685:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1684
-halves1682:
+	JMP stored1730
+halves1728:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1686
+	JNE more1732
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VCVTPH2PS 32(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1684
-more1686:
+	JMP stored1730
+more1732:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -56518,39 +56763,39 @@ more1686:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1684
-activations1683:
+	JMP stored1730
+activations1729:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored1684
-sums1681:
+	JMP stored1730
+sums1727:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored1684:
+stored1730:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1675
+	JNZ unit1719
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1675:
+unit1719:
 	TESTQ R15, R15
-	JNZ group1674
+	JNZ group1718
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1687
+	JEQ exact1733
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact1687:
+exact1733:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1673
+	JNZ panel1717
 	VZEROUPPER
 	RET
 
@@ -56559,12 +56804,13 @@ TEXT ·planes3Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VMOVDQU64 shiftPlane2<>(SB), Z17
 	VMOVDQU64 shiftPlane1<>(SB), Z18
 	VPBROADCASTD word33333333<>(SB), Z19
 	VPBROADCASTD word77777777<>(SB), Z20
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z21
-panel1688:
+panel1734:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -56581,7 +56827,7 @@ panel1688:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1689:
+group1735:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -56594,9 +56840,15 @@ group1689:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1692
+	JLT rest1738
 	PCALIGN $64
-loop1691:
+loop1737:
+	TESTQ R11, R11
+	JZ second1741
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	JMP named1742
+second1741:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -56605,6 +56857,7 @@ loop1691:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1742:
 	VBROADCASTI64X4 0(DI), Z16
 	VPSRLVQ Z17, Z16, Z16
 	VBROADCASTI32X4 32(DI), Z8
@@ -56636,11 +56889,11 @@ loop1691:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1691
-rest1692:
+	JGE loop1737
+rest1738:
 	ADDQ $2, CX
-	JZ done1694
-one1693:
+	JZ done1740
+one1739:
 	VBROADCASTI64X4 0(DI), Z16
 	VPSRLVQ Z17, Z16, Z16
 	VBROADCASTI32X4 32(DI), Z8
@@ -56658,8 +56911,8 @@ one1693:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1693
-done1694:
+	JNZ one1739
+done1740:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -56670,7 +56923,7 @@ done1694:
 	VPSRAD $4, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1695
+	JZ exact1743
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -56686,20 +56939,20 @@ done1694:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1695:
+exact1743:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1696
+	JEQ sums1744
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1698
+	JZ activations1746
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1697
+	JNE halves1745
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1700
+	JNE more1748
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -56711,8 +56964,8 @@ exact1695:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1699
-more1700:
+	JMP stored1747
+more1748:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -56730,13 +56983,13 @@ more1700:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1699
-halves1697:
+	JMP stored1747
+halves1745:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1701
+	JNE more1749
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -56748,8 +57001,8 @@ halves1697:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1699
-more1701:
+	JMP stored1747
+more1749:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -56767,8 +57020,8 @@ more1701:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1699
-activations1698:
+	JMP stored1747
+activations1746:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -56780,38 +57033,38 @@ activations1698:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored1699
-sums1696:
+	JMP stored1747
+sums1744:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored1699:
+stored1747:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1690
+	JNZ unit1736
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1690:
+unit1736:
 	TESTQ R15, R15
-	JNZ group1689
+	JNZ group1735
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1702
+	JEQ exact1750
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1702:
+exact1750:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1688
+	JNZ panel1734
 	VZEROUPPER
 	RET
 
@@ -56825,7 +57078,7 @@ TEXT ·planes3Rows32AVX512x3(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z19
 	VPBROADCASTD word77777777<>(SB), Z20
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z21
-panel1703:
+panel1751:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -56844,7 +57097,7 @@ panel1703:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1704:
+group1752:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -56855,9 +57108,9 @@ group1704:
 	VPBROADCASTD (TokenGroup_Fields+0+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Fields+4+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest1707
+	JLT rest1755
 	PCALIGN $64
-loop1706:
+loop1754:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -56906,11 +57159,11 @@ loop1706:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1706
-rest1707:
+	JGE loop1754
+rest1755:
 	ADDQ $2, CX
-	JZ done1709
-one1708:
+	JZ done1757
+one1756:
 	VBROADCASTI64X4 0(DI), Z16
 	VPSRLVQ Z17, Z16, Z16
 	VBROADCASTI32X4 32(DI), Z6
@@ -56931,8 +57184,8 @@ one1708:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1708
-done1709:
+	JNZ one1756
+done1757:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -56941,7 +57194,7 @@ done1709:
 	VPSRAD $4, Z5, Z5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1710
+	JZ exact1758
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -56964,20 +57217,20 @@ done1709:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact1710:
+exact1758:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1711
+	JEQ sums1759
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1713
+	JZ activations1761
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1712
+	JNE halves1760
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1715
+	JNE more1763
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -56996,8 +57249,8 @@ exact1710:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1714
-more1715:
+	JMP stored1762
+more1763:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -57025,13 +57278,13 @@ more1715:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1714
-halves1712:
+	JMP stored1762
+halves1760:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1716
+	JNE more1764
 	VCVTPH2PS 0(CX), Z6
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -57050,8 +57303,8 @@ halves1712:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1714
-more1716:
+	JMP stored1762
+more1764:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTPH2PS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -57079,8 +57332,8 @@ more1716:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1714
-activations1713:
+	JMP stored1762
+activations1761:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -57098,8 +57351,8 @@ activations1713:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored1714
-sums1711:
+	JMP stored1762
+sums1759:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -57108,19 +57361,19 @@ sums1711:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored1714:
+stored1762:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1705
+	JNZ unit1753
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1705:
+unit1753:
 	TESTQ R15, R15
-	JNZ group1704
+	JNZ group1752
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1717
+	JEQ exact1765
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -57130,12 +57383,12 @@ unit1705:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1717:
+exact1765:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1703
+	JNZ panel1751
 	VZEROUPPER
 	RET
 
@@ -57150,7 +57403,7 @@ TEXT ·planes3Rows32AVX512x4(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z23
 	VPBROADCASTD word77777777<>(SB), Z24
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z25
-panel1718:
+panel1766:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -57171,7 +57424,7 @@ panel1718:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1719:
+group1767:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -57184,9 +57437,9 @@ group1719:
 	VPBROADCASTD (TokenGroup_Fields+0+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Fields+4+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1722
+	JLT rest1770
 	PCALIGN $64
-loop1721:
+loop1769:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -57241,11 +57494,11 @@ loop1721:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1721
-rest1722:
+	JGE loop1769
+rest1770:
 	ADDQ $2, CX
-	JZ done1724
-one1723:
+	JZ done1772
+one1771:
 	VBROADCASTI64X4 0(DI), Z20
 	VPSRLVQ Z21, Z20, Z20
 	VBROADCASTI32X4 32(DI), Z8
@@ -57269,8 +57522,8 @@ one1723:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1723
-done1724:
+	JNZ one1771
+done1772:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -57281,7 +57534,7 @@ done1724:
 	VPSRAD $4, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1725
+	JZ exact1773
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -57311,20 +57564,20 @@ done1724:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1725:
+exact1773:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1726
+	JEQ sums1774
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1728
+	JZ activations1776
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1727
+	JNE halves1775
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1730
+	JNE more1778
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -57348,8 +57601,8 @@ exact1725:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1729
-more1730:
+	JMP stored1777
+more1778:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -57385,13 +57638,13 @@ more1730:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1729
-halves1727:
+	JMP stored1777
+halves1775:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1731
+	JNE more1779
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -57415,8 +57668,8 @@ halves1727:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1729
-more1731:
+	JMP stored1777
+more1779:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -57452,8 +57705,8 @@ more1731:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1729
-activations1728:
+	JMP stored1777
+activations1776:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -57477,8 +57730,8 @@ activations1728:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored1729
-sums1726:
+	JMP stored1777
+sums1774:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -57490,19 +57743,19 @@ sums1726:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored1729:
+stored1777:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1720
+	JNZ unit1768
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1720:
+unit1768:
 	TESTQ R15, R15
-	JNZ group1719
+	JNZ group1767
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1732
+	JEQ exact1780
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -57515,12 +57768,12 @@ unit1720:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact1732:
+exact1780:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1718
+	JNZ panel1766
 	VZEROUPPER
 	RET
 
@@ -57535,7 +57788,7 @@ TEXT ·planes3Rows32AVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z27
 	VPBROADCASTD word77777777<>(SB), Z28
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z29
-panel1733:
+panel1781:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -57558,7 +57811,7 @@ panel1733:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1734:
+group1782:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -57573,9 +57826,9 @@ group1734:
 	VPBROADCASTD (TokenGroup_Fields+0+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Fields+4+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest1737
+	JLT rest1785
 	PCALIGN $64
-loop1736:
+loop1784:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -57636,11 +57889,11 @@ loop1736:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1736
-rest1737:
+	JGE loop1784
+rest1785:
 	ADDQ $2, CX
-	JZ done1739
-one1738:
+	JZ done1787
+one1786:
 	VBROADCASTI64X4 0(DI), Z24
 	VPSRLVQ Z25, Z24, Z24
 	VBROADCASTI32X4 32(DI), Z10
@@ -57667,8 +57920,8 @@ one1738:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1738
-done1739:
+	JNZ one1786
+done1787:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -57681,7 +57934,7 @@ done1739:
 	VPSRAD $4, Z9, Z9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1740
+	JZ exact1788
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -57718,20 +57971,20 @@ done1739:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact1740:
+exact1788:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1741
+	JEQ sums1789
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1743
+	JZ activations1791
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1742
+	JNE halves1790
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1745
+	JNE more1793
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -57760,8 +58013,8 @@ exact1740:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1744
-more1745:
+	JMP stored1792
+more1793:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -57805,13 +58058,13 @@ more1745:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1744
-halves1742:
+	JMP stored1792
+halves1790:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1746
+	JNE more1794
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -57840,8 +58093,8 @@ halves1742:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1744
-more1746:
+	JMP stored1792
+more1794:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -57885,8 +58138,8 @@ more1746:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1744
-activations1743:
+	JMP stored1792
+activations1791:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -57916,8 +58169,8 @@ activations1743:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored1744
-sums1741:
+	JMP stored1792
+sums1789:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -57932,19 +58185,19 @@ sums1741:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored1744:
+stored1792:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1735
+	JNZ unit1783
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1735:
+unit1783:
 	TESTQ R15, R15
-	JNZ group1734
+	JNZ group1782
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1747
+	JEQ exact1795
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -57960,12 +58213,12 @@ unit1735:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact1747:
+exact1795:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1733
+	JNZ panel1781
 	VZEROUPPER
 	RET
 
@@ -57979,7 +58232,7 @@ TEXT ·planes3Rows32AVX512x6(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z29
 	VMOVDQU64 shiftPlane1<>(SB), Z30
 	VPBROADCASTD word33333333<>(SB), Z31
-panel1748:
+panel1796:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -58004,7 +58257,7 @@ panel1748:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1749:
+group1797:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -58021,9 +58274,9 @@ group1749:
 	VPBROADCASTD (TokenGroup_Fields+0+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Fields+4+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest1752
+	JLT rest1800
 	PCALIGN $64
-loop1751:
+loop1799:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -58090,11 +58343,11 @@ loop1751:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1751
-rest1752:
+	JGE loop1799
+rest1800:
 	ADDQ $2, CX
-	JZ done1754
-one1753:
+	JZ done1802
+one1801:
 	VBROADCASTI64X4 0(DI), Z28
 	VPSRLVQ Z29, Z28, Z28
 	VBROADCASTI32X4 32(DI), Z12
@@ -58124,8 +58377,8 @@ one1753:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1753
-done1754:
+	JNZ one1801
+done1802:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -58140,7 +58393,7 @@ done1754:
 	VPSRAD $4, Z11, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1755
+	JZ exact1803
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -58184,20 +58437,20 @@ done1754:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact1755:
+exact1803:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1756
+	JEQ sums1804
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1758
+	JZ activations1806
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1757
+	JNE halves1805
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1760
+	JNE more1808
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -58231,8 +58484,8 @@ exact1755:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1759
-more1760:
+	JMP stored1807
+more1808:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -58284,13 +58537,13 @@ more1760:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1759
-halves1757:
+	JMP stored1807
+halves1805:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1761
+	JNE more1809
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -58324,8 +58577,8 @@ halves1757:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1759
-more1761:
+	JMP stored1807
+more1809:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -58377,8 +58630,8 @@ more1761:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1759
-activations1758:
+	JMP stored1807
+activations1806:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -58414,8 +58667,8 @@ activations1758:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored1759
-sums1756:
+	JMP stored1807
+sums1804:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -58433,19 +58686,19 @@ sums1756:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored1759:
+stored1807:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1750
+	JNZ unit1798
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1750:
+unit1798:
 	TESTQ R15, R15
-	JNZ group1749
+	JNZ group1797
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1762
+	JEQ exact1810
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -58464,12 +58717,12 @@ unit1750:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact1762:
+exact1810:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1748
+	JNZ panel1796
 	VZEROUPPER
 	RET
 
@@ -58485,13 +58738,13 @@ TEXT ·planes3Rows32AVX512x7(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z21
 	VPBROADCASTD word77777777<>(SB), Z22
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z23
-panel1763:
+panel1811:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z14, Z14, Z14
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1764
+	JEQ exact1812
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
@@ -58513,7 +58766,7 @@ panel1763:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
-exact1764:
+exact1812:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -58523,7 +58776,7 @@ exact1764:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1765:
+group1813:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -58542,9 +58795,9 @@ group1765:
 	VPBROADCASTD (TokenGroup_Fields+0+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Fields+4+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest1768
+	JLT rest1816
 	PCALIGN $64
-loop1767:
+loop1815:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -58618,11 +58871,11 @@ loop1767:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1767
-rest1768:
+	JGE loop1815
+rest1816:
 	ADDQ $2, CX
-	JZ done1770
-one1769:
+	JZ done1818
+one1817:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z18
 	VPSRLVQ Z19, Z18, Z18
@@ -58656,8 +58909,8 @@ one1769:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1769
-done1770:
+	JNZ one1817
+done1818:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -58674,7 +58927,7 @@ done1770:
 	VPSRAD $4, Z13, Z13
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1771
+	JZ exact1819
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -58725,15 +58978,15 @@ done1770:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact1771:
+exact1819:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1772
+	JEQ sums1820
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1774
+	JZ activations1822
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1773
+	JNE halves1821
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -58810,8 +59063,8 @@ exact1771:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1775
-halves1773:
+	JMP stored1823
+halves1821:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -58888,8 +59141,8 @@ halves1773:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1775
-activations1774:
+	JMP stored1823
+activations1822:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -58945,8 +59198,8 @@ activations1774:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1775
-sums1772:
+	JMP stored1823
+sums1820:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -58967,22 +59220,22 @@ sums1772:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored1775:
+stored1823:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1766
+	JNZ unit1814
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1766:
+unit1814:
 	TESTQ R15, R15
-	JNZ group1765
+	JNZ group1813
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1763
+	JNZ panel1811
 	VZEROUPPER
 	RET
 
@@ -58998,13 +59251,13 @@ TEXT ·planes3Rows32AVX512x8(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z23
 	VPBROADCASTD word77777777<>(SB), Z24
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z25
-panel1776:
+panel1824:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1777
+	JEQ exact1825
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -59029,7 +59282,7 @@ panel1776:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
-exact1777:
+exact1825:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -59039,7 +59292,7 @@ exact1777:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1778:
+group1826:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -59060,9 +59313,9 @@ group1778:
 	VPBROADCASTD (TokenGroup_Fields+0+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Fields+4+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest1781
+	JLT rest1829
 	PCALIGN $64
-loop1780:
+loop1828:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -59142,11 +59395,11 @@ loop1780:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1780
-rest1781:
+	JGE loop1828
+rest1829:
 	ADDQ $2, CX
-	JZ done1783
-one1782:
+	JZ done1831
+one1830:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z20
 	VPSRLVQ Z21, Z20, Z20
@@ -59183,8 +59436,8 @@ one1782:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1782
-done1783:
+	JNZ one1830
+done1831:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -59203,7 +59456,7 @@ done1783:
 	VPSRAD $4, Z15, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1784
+	JZ exact1832
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -59261,15 +59514,15 @@ done1783:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1784:
+exact1832:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1785
+	JEQ sums1833
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1787
+	JZ activations1835
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1786
+	JNE halves1834
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -59356,8 +59609,8 @@ exact1784:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1788
-halves1786:
+	JMP stored1836
+halves1834:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -59444,8 +59697,8 @@ halves1786:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1788
-activations1787:
+	JMP stored1836
+activations1835:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -59509,8 +59762,8 @@ activations1787:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1788
-sums1785:
+	JMP stored1836
+sums1833:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -59534,22 +59787,22 @@ sums1785:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored1788:
+stored1836:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1779
+	JNZ unit1827
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1779:
+unit1827:
 	TESTQ R15, R15
-	JNZ group1778
+	JNZ group1826
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1776
+	JNZ panel1824
 	VZEROUPPER
 	RET
 
@@ -59565,13 +59818,13 @@ TEXT ·planes3Rows32AVX512x9(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z25
 	VPBROADCASTD word77777777<>(SB), Z26
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z27
-panel1789:
+panel1837:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z18, Z18, Z18
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1790
+	JEQ exact1838
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -59599,7 +59852,7 @@ panel1789:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
-exact1790:
+exact1838:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -59609,7 +59862,7 @@ exact1790:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1791:
+group1839:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -59632,9 +59885,9 @@ group1791:
 	VPBROADCASTD (TokenGroup_Fields+0+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Fields+4+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest1794
+	JLT rest1842
 	PCALIGN $64
-loop1793:
+loop1841:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -59720,11 +59973,11 @@ loop1793:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1793
-rest1794:
+	JGE loop1841
+rest1842:
 	ADDQ $2, CX
-	JZ done1796
-one1795:
+	JZ done1844
+one1843:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z22
 	VPSRLVQ Z23, Z22, Z22
@@ -59764,8 +60017,8 @@ one1795:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1795
-done1796:
+	JNZ one1843
+done1844:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -59786,7 +60039,7 @@ done1796:
 	VPSRAD $4, Z17, Z17
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1797
+	JZ exact1845
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -59851,15 +60104,15 @@ done1796:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact1797:
+exact1845:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1798
+	JEQ sums1846
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1800
+	JZ activations1848
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1799
+	JNE halves1847
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -59956,8 +60209,8 @@ exact1797:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1801
-halves1799:
+	JMP stored1849
+halves1847:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -60054,8 +60307,8 @@ halves1799:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1801
-activations1800:
+	JMP stored1849
+activations1848:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -60127,8 +60380,8 @@ activations1800:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1801
-sums1798:
+	JMP stored1849
+sums1846:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -60155,22 +60408,22 @@ sums1798:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored1801:
+stored1849:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1792
+	JNZ unit1840
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1792:
+unit1840:
 	TESTQ R15, R15
-	JNZ group1791
+	JNZ group1839
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1789
+	JNZ panel1837
 	VZEROUPPER
 	RET
 
@@ -60186,13 +60439,13 @@ TEXT ·planes3Rows32AVX512x10(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z27
 	VPBROADCASTD word77777777<>(SB), Z28
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z29
-panel1802:
+panel1850:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1803
+	JEQ exact1851
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -60223,7 +60476,7 @@ panel1802:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact1803:
+exact1851:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -60233,7 +60486,7 @@ exact1803:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1804:
+group1852:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -60258,9 +60511,9 @@ group1804:
 	VPBROADCASTD (TokenGroup_Fields+0+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Fields+4+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest1807
+	JLT rest1855
 	PCALIGN $64
-loop1806:
+loop1854:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -60352,11 +60605,11 @@ loop1806:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1806
-rest1807:
+	JGE loop1854
+rest1855:
 	ADDQ $2, CX
-	JZ done1809
-one1808:
+	JZ done1857
+one1856:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z24
 	VPSRLVQ Z25, Z24, Z24
@@ -60399,8 +60652,8 @@ one1808:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1808
-done1809:
+	JNZ one1856
+done1857:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -60423,7 +60676,7 @@ done1809:
 	VPSRAD $4, Z19, Z19
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1810
+	JZ exact1858
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -60495,15 +60748,15 @@ done1809:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact1810:
+exact1858:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1811
+	JEQ sums1859
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1813
+	JZ activations1861
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1812
+	JNE halves1860
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -60610,8 +60863,8 @@ exact1810:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1814
-halves1812:
+	JMP stored1862
+halves1860:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -60718,8 +60971,8 @@ halves1812:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1814
-activations1813:
+	JMP stored1862
+activations1861:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -60799,8 +61052,8 @@ activations1813:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1814
-sums1811:
+	JMP stored1862
+sums1859:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -60830,22 +61083,22 @@ sums1811:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored1814:
+stored1862:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1805
+	JNZ unit1853
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1805:
+unit1853:
 	TESTQ R15, R15
-	JNZ group1804
+	JNZ group1852
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1802
+	JNZ panel1850
 	VZEROUPPER
 	RET
 
@@ -60861,13 +61114,13 @@ TEXT ·planes3Rows32AVX512x11(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z29
 	VPBROADCASTD word77777777<>(SB), Z30
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z31
-panel1815:
+panel1863:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z22, Z22, Z22
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1816
+	JEQ exact1864
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
@@ -60901,7 +61154,7 @@ panel1815:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
-exact1816:
+exact1864:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -60911,7 +61164,7 @@ exact1816:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1817:
+group1865:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -60938,9 +61191,9 @@ group1817:
 	VPBROADCASTD (TokenGroup_Fields+0+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Fields+4+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest1820
+	JLT rest1868
 	PCALIGN $64
-loop1819:
+loop1867:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -61038,11 +61291,11 @@ loop1819:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1819
-rest1820:
+	JGE loop1867
+rest1868:
 	ADDQ $2, CX
-	JZ done1822
-one1821:
+	JZ done1870
+one1869:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z26
 	VPSRLVQ Z27, Z26, Z26
@@ -61088,8 +61341,8 @@ one1821:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1821
-done1822:
+	JNZ one1869
+done1870:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -61114,7 +61367,7 @@ done1822:
 	VPSRAD $4, Z21, Z21
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1823
+	JZ exact1871
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -61193,15 +61446,15 @@ done1822:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact1823:
+exact1871:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1824
+	JEQ sums1872
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1826
+	JZ activations1874
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1825
+	JNE halves1873
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -61318,8 +61571,8 @@ exact1823:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1827
-halves1825:
+	JMP stored1875
+halves1873:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -61436,8 +61689,8 @@ halves1825:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1827
-activations1826:
+	JMP stored1875
+activations1874:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -61525,8 +61778,8 @@ activations1826:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1827
-sums1824:
+	JMP stored1875
+sums1872:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -61559,22 +61812,22 @@ sums1824:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored1827:
+stored1875:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1818
+	JNZ unit1866
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1818:
+unit1866:
 	TESTQ R15, R15
-	JNZ group1817
+	JNZ group1865
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1815
+	JNZ panel1863
 	VZEROUPPER
 	RET
 
@@ -61588,13 +61841,13 @@ TEXT ·planes3Rows32AVX512x12(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z29
 	VMOVDQU64 shiftPlane1<>(SB), Z30
 	VPBROADCASTD word33333333<>(SB), Z31
-panel1828:
+panel1876:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1829
+	JEQ exact1877
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -61631,7 +61884,7 @@ panel1828:
 	ADDQ R9, BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
-exact1829:
+exact1877:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -61641,7 +61894,7 @@ exact1829:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1830:
+group1878:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -61670,9 +61923,9 @@ group1830:
 	VPBROADCASTD (TokenGroup_Fields+0+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Fields+4+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest1833
+	JLT rest1881
 	PCALIGN $64
-loop1832:
+loop1880:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -61776,11 +62029,11 @@ loop1832:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1832
-rest1833:
+	JGE loop1880
+rest1881:
 	ADDQ $2, CX
-	JZ done1835
-one1834:
+	JZ done1883
+one1882:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z28
 	VPSRLVQ Z29, Z28, Z28
@@ -61829,8 +62082,8 @@ one1834:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1834
-done1835:
+	JNZ one1882
+done1883:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -61857,7 +62110,7 @@ done1835:
 	VPSRAD $4, Z23, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1836
+	JZ exact1884
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -61943,15 +62196,15 @@ done1835:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact1836:
+exact1884:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1837
+	JEQ sums1885
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1839
+	JZ activations1887
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1838
+	JNE halves1886
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -62078,8 +62331,8 @@ exact1836:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1840
-halves1838:
+	JMP stored1888
+halves1886:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -62206,8 +62459,8 @@ halves1838:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1840
-activations1839:
+	JMP stored1888
+activations1887:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -62303,8 +62556,8 @@ activations1839:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1840
-sums1837:
+	JMP stored1888
+sums1885:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -62340,22 +62593,22 @@ sums1837:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored1840:
+stored1888:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1831
+	JNZ unit1879
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1831:
+unit1879:
 	TESTQ R15, R15
-	JNZ group1830
+	JNZ group1878
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1828
+	JNZ panel1876
 	VZEROUPPER
 	RET
 
@@ -62371,7 +62624,7 @@ TEXT ·planes3Rows32KeptAVX512x7(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z26
 	VPBROADCASTD word07070707<>(SB), Z27
 	VPBROADCASTD word70707070<>(SB), Z28
-panel1841:
+panel1889:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -62398,7 +62651,7 @@ panel1841:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1842:
+group1890:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -62411,9 +62664,9 @@ group1842:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest1845
+	JLT rest1893
 	PCALIGN $64
-loop1844:
+loop1892:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -62477,11 +62730,11 @@ loop1844:
 	ADDQ $192, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1844
-rest1845:
+	JGE loop1892
+rest1893:
 	ADDQ $4, CX
-	JZ done1847
-one1846:
+	JZ done1895
+one1894:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z23
 	VPSRLVQ Z24, Z23, Z23
@@ -62500,11 +62753,11 @@ one1846:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1846
-done1847:
+	JNZ one1894
+done1895:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1848
+	JZ exact1896
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z21
@@ -62534,20 +62787,20 @@ done1847:
 	VPMOVSXBD 0(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact1848:
+exact1896:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1849
+	JEQ sums1897
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1851
+	JZ activations1899
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1850
+	JNE halves1898
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1853
+	JNE more1901
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -62570,8 +62823,8 @@ exact1848:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1852
-more1853:
+	JMP stored1900
+more1901:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -62608,13 +62861,13 @@ more1853:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1852
-halves1850:
+	JMP stored1900
+halves1898:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1854
+	JNE more1902
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -62637,8 +62890,8 @@ halves1850:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1852
-more1854:
+	JMP stored1900
+more1902:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -62675,8 +62928,8 @@ more1854:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored1852
-activations1851:
+	JMP stored1900
+activations1899:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z7
@@ -62704,8 +62957,8 @@ activations1851:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z19
-	JMP stored1852
-sums1849:
+	JMP stored1900
+sums1897:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -62719,7 +62972,7 @@ sums1849:
 	VMOVUPS Z5, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
-stored1852:
+stored1900:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $48, CX, BX
 	SUBQ BX, DI
@@ -62733,9 +62986,9 @@ stored1852:
 	VPBROADCASTD (TokenGroup_Fields+4+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Fields+4+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest1856
+	JLT rest1904
 	PCALIGN $64
-loop1855:
+loop1903:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	LEAQ (SI)(R10*2), R11
@@ -62798,11 +63051,11 @@ loop1855:
 	ADDQ $192, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1855
-rest1856:
+	JGE loop1903
+rest1904:
 	ADDQ $4, CX
-	JZ done1858
-one1857:
+	JZ done1906
+one1905:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z23
 	VPSRLVQ Z24, Z23, Z23
@@ -62821,8 +63074,8 @@ one1857:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1857
-done1858:
+	JNZ one1905
+done1906:
 	VPSRAD $4, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSRAD $4, Z2, Z2
@@ -62832,7 +63085,7 @@ done1858:
 	VPSRAD $4, Z6, Z6
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1859
+	JZ exact1907
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 16(CX), Z21
@@ -62862,20 +63115,20 @@ done1858:
 	VPMOVSXBD 16(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact1859:
+exact1907:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1860
+	JEQ sums1908
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1862
+	JZ activations1910
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1861
+	JNE halves1909
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1864
+	JNE more1912
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -62898,8 +63151,8 @@ exact1859:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1863
-more1864:
+	JMP stored1911
+more1912:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
@@ -62936,13 +63189,13 @@ more1864:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1863
-halves1861:
+	JMP stored1911
+halves1909:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1865
+	JNE more1913
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -62965,8 +63218,8 @@ halves1861:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1863
-more1865:
+	JMP stored1911
+more1913:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
@@ -63003,8 +63256,8 @@ more1865:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored1863
-activations1862:
+	JMP stored1911
+activations1910:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z8
@@ -63032,8 +63285,8 @@ activations1862:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z20
-	JMP stored1863
-sums1860:
+	JMP stored1911
+sums1908:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -63047,19 +63300,19 @@ sums1860:
 	VMOVUPS Z5, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 64(BX)
-stored1863:
+stored1911:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1843
+	JNZ unit1891
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1843:
+unit1891:
 	TESTQ R15, R15
-	JNZ group1842
+	JNZ group1890
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1866
+	JEQ exact1914
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z7, 0(BX)
 	VMOVUPS Z8, 64(BX)
@@ -63081,12 +63334,12 @@ unit1843:
 	ADDQ R9, BX
 	VMOVUPS Z19, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact1866:
+exact1914:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1841
+	JNZ panel1889
 	VZEROUPPER
 	RET
 
@@ -63102,7 +63355,7 @@ TEXT ·planes3Rows32KeptAVX512x8(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z29
 	VPBROADCASTD word07070707<>(SB), Z30
 	VPBROADCASTD word70707070<>(SB), Z31
-panel1867:
+panel1915:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -63131,7 +63384,7 @@ panel1867:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1868:
+group1916:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -63145,9 +63398,9 @@ group1868:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest1871
+	JLT rest1919
 	PCALIGN $64
-loop1870:
+loop1918:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -63215,11 +63468,11 @@ loop1870:
 	ADDQ $192, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1870
-rest1871:
+	JGE loop1918
+rest1919:
 	ADDQ $4, CX
-	JZ done1873
-one1872:
+	JZ done1921
+one1920:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z26
 	VPSRLVQ Z27, Z26, Z26
@@ -63239,11 +63492,11 @@ one1872:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1872
-done1873:
+	JNZ one1920
+done1921:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1874
+	JZ exact1922
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 0(CX), Z24
@@ -63277,20 +63530,20 @@ done1873:
 	VPMOVSXBD 0(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact1874:
+exact1922:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1875
+	JEQ sums1923
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1877
+	JZ activations1925
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1876
+	JNE halves1924
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1879
+	JNE more1927
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -63316,8 +63569,8 @@ exact1874:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1878
-more1879:
+	JMP stored1926
+more1927:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -63359,13 +63612,13 @@ more1879:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1878
-halves1876:
+	JMP stored1926
+halves1924:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1880
+	JNE more1928
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -63391,8 +63644,8 @@ halves1876:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1878
-more1880:
+	JMP stored1926
+more1928:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -63434,8 +63687,8 @@ more1880:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored1878
-activations1877:
+	JMP stored1926
+activations1925:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z8
@@ -63467,8 +63720,8 @@ activations1877:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z22
-	JMP stored1878
-sums1875:
+	JMP stored1926
+sums1923:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -63484,7 +63737,7 @@ sums1875:
 	VMOVUPS Z6, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 0(BX)
-stored1878:
+stored1926:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $48, CX, BX
 	SUBQ BX, DI
@@ -63499,9 +63752,9 @@ stored1878:
 	VPBROADCASTD (TokenGroup_Fields+4+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Fields+4+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest1882
+	JLT rest1930
 	PCALIGN $64
-loop1881:
+loop1929:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	LEAQ (SI)(R10*2), R11
@@ -63568,11 +63821,11 @@ loop1881:
 	ADDQ $192, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1881
-rest1882:
+	JGE loop1929
+rest1930:
 	ADDQ $4, CX
-	JZ done1884
-one1883:
+	JZ done1932
+one1931:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z26
 	VPSRLVQ Z27, Z26, Z26
@@ -63592,8 +63845,8 @@ one1883:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1883
-done1884:
+	JNZ one1931
+done1932:
 	VPSRAD $4, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSRAD $4, Z2, Z2
@@ -63604,7 +63857,7 @@ done1884:
 	VPSRAD $4, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1885
+	JZ exact1933
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 16(CX), Z24
@@ -63638,20 +63891,20 @@ done1884:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact1885:
+exact1933:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1886
+	JEQ sums1934
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1888
+	JZ activations1936
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1887
+	JNE halves1935
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1890
+	JNE more1938
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -63677,8 +63930,8 @@ exact1885:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1889
-more1890:
+	JMP stored1937
+more1938:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
@@ -63720,13 +63973,13 @@ more1890:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1889
-halves1887:
+	JMP stored1937
+halves1935:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1891
+	JNE more1939
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -63752,8 +64005,8 @@ halves1887:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1889
-more1891:
+	JMP stored1937
+more1939:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
@@ -63795,8 +64048,8 @@ more1891:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored1889
-activations1888:
+	JMP stored1937
+activations1936:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z9
@@ -63828,8 +64081,8 @@ activations1888:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z23
-	JMP stored1889
-sums1886:
+	JMP stored1937
+sums1934:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -63845,19 +64098,19 @@ sums1886:
 	VMOVUPS Z6, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 64(BX)
-stored1889:
+stored1937:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1869
+	JNZ unit1917
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1869:
+unit1917:
 	TESTQ R15, R15
-	JNZ group1868
+	JNZ group1916
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1892
+	JEQ exact1940
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
@@ -63882,12 +64135,12 @@ unit1869:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact1892:
+exact1940:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1867
+	JNZ panel1915
 	VZEROUPPER
 	RET
 
@@ -63900,7 +64153,7 @@ TEXT ·planes3Rows32KeptAVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z30
 	VMOVDQU64 shiftPlane1<>(SB), Z31
-panel1893:
+panel1941:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -63931,7 +64184,7 @@ panel1893:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1894:
+group1942:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -63946,9 +64199,9 @@ group1894:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest1897
+	JLT rest1945
 	PCALIGN $64
-loop1896:
+loop1944:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -64020,11 +64273,11 @@ loop1896:
 	ADDQ $192, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1896
-rest1897:
+	JGE loop1944
+rest1945:
 	ADDQ $4, CX
-	JZ done1899
-one1898:
+	JZ done1947
+one1946:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z29
 	VPSRLVQ Z30, Z29, Z29
@@ -64045,11 +64298,11 @@ one1898:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1898
-done1899:
+	JNZ one1946
+done1947:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1900
+	JZ exact1948
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z27
@@ -64087,20 +64340,20 @@ done1899:
 	VPMOVSXBD 0(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact1900:
+exact1948:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1901
+	JEQ sums1949
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1903
+	JZ activations1951
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1902
+	JNE halves1950
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1905
+	JNE more1953
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -64129,8 +64382,8 @@ exact1900:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1904
-more1905:
+	JMP stored1952
+more1953:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -64177,13 +64430,13 @@ more1905:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1904
-halves1902:
+	JMP stored1952
+halves1950:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1906
+	JNE more1954
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -64212,8 +64465,8 @@ halves1902:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1904
-more1906:
+	JMP stored1952
+more1954:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -64260,8 +64513,8 @@ more1906:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored1904
-activations1903:
+	JMP stored1952
+activations1951:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z9
@@ -64297,8 +64550,8 @@ activations1903:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z25
-	JMP stored1904
-sums1901:
+	JMP stored1952
+sums1949:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -64316,7 +64569,7 @@ sums1901:
 	VMOVUPS Z7, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
-stored1904:
+stored1952:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $48, CX, BX
 	SUBQ BX, DI
@@ -64332,9 +64585,9 @@ stored1904:
 	VPBROADCASTD (TokenGroup_Fields+4+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Fields+4+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest1908
+	JLT rest1956
 	PCALIGN $64
-loop1907:
+loop1955:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	LEAQ (SI)(R10*2), R11
@@ -64405,11 +64658,11 @@ loop1907:
 	ADDQ $192, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1907
-rest1908:
+	JGE loop1955
+rest1956:
 	ADDQ $4, CX
-	JZ done1910
-one1909:
+	JZ done1958
+one1957:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z29
 	VPSRLVQ Z30, Z29, Z29
@@ -64430,8 +64683,8 @@ one1909:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1909
-done1910:
+	JNZ one1957
+done1958:
 	VPSRAD $4, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSRAD $4, Z2, Z2
@@ -64443,7 +64696,7 @@ done1910:
 	VPSRAD $4, Z8, Z8
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1911
+	JZ exact1959
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 16(CX), Z27
@@ -64481,20 +64734,20 @@ done1910:
 	VPMOVSXBD 16(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact1911:
+exact1959:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1912
+	JEQ sums1960
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1914
+	JZ activations1962
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1913
+	JNE halves1961
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1916
+	JNE more1964
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -64523,8 +64776,8 @@ exact1911:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1915
-more1916:
+	JMP stored1963
+more1964:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
@@ -64571,13 +64824,13 @@ more1916:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1915
-halves1913:
+	JMP stored1963
+halves1961:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1917
+	JNE more1965
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -64606,8 +64859,8 @@ halves1913:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1915
-more1917:
+	JMP stored1963
+more1965:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
@@ -64654,8 +64907,8 @@ more1917:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored1915
-activations1914:
+	JMP stored1963
+activations1962:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z10
@@ -64691,8 +64944,8 @@ activations1914:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z26
-	JMP stored1915
-sums1912:
+	JMP stored1963
+sums1960:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -64710,19 +64963,19 @@ sums1912:
 	VMOVUPS Z7, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 64(BX)
-stored1915:
+stored1963:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1895
+	JNZ unit1943
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1895:
+unit1943:
 	TESTQ R15, R15
-	JNZ group1894
+	JNZ group1942
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1918
+	JEQ exact1966
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z9, 0(BX)
 	VMOVUPS Z10, 64(BX)
@@ -64750,12 +65003,12 @@ unit1895:
 	ADDQ R9, BX
 	VMOVUPS Z25, 0(BX)
 	VMOVUPS Z26, 64(BX)
-exact1918:
+exact1966:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1893
+	JNZ panel1941
 	VZEROUPPER
 	RET
 
@@ -64764,10 +65017,11 @@ TEXT ·planes5Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VMOVDQU64 shiftPlane1<>(SB), Z14
 	VPBROADCASTD word0f0f0f0f<>(SB), Z15
 	VPBROADCASTD word1f1f1f1f<>(SB), Z16
-panel1919:
+panel1967:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -64782,7 +65036,7 @@ panel1919:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1920:
+group1968:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -64795,9 +65049,18 @@ group1920:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest1923
+	JLT rest1971
 	PCALIGN $64
-loop1922:
+loop1970:
+	TESTQ R11, R11
+	JZ second1974
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	PREFETCHT1 256(DI)(R11*1)
+	JMP named1975
+second1974:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -64822,6 +65085,7 @@ loop1922:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1975:
 	VMOVDQU64 0(DI), Z13
 	VBROADCASTI32X4 64(DI), Z9
 	VPSRLVQ Z14, Z9, Z9
@@ -64873,11 +65137,11 @@ loop1922:
 	ADDQ $320, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1922
-rest1923:
+	JGE loop1970
+rest1971:
 	ADDQ $4, CX
-	JZ done1925
-one1924:
+	JZ done1973
+one1972:
 	VMOVDQU64 0(DI), Z13
 	VBROADCASTI32X4 64(DI), Z9
 	VPSRLVQ Z14, Z9, Z9
@@ -64893,8 +65157,8 @@ one1924:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1924
-done1925:
+	JNZ one1972
+done1973:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -64903,7 +65167,7 @@ done1925:
 	VPADDD Z7, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1926
+	JZ exact1976
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -64912,28 +65176,28 @@ done1925:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact1926:
+exact1976:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1927
+	JEQ sums1977
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1929
+	JZ activations1979
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1928
+	JNE halves1978
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1931
+	JNE more1981
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VMOVUPS 64(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1930
-more1931:
+	JMP stored1980
+more1981:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -64943,21 +65207,21 @@ more1931:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1930
-halves1928:
+	JMP stored1980
+halves1978:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1932
+	JNE more1982
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VCVTPH2PS 32(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1930
-more1932:
+	JMP stored1980
+more1982:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -64967,39 +65231,39 @@ more1932:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1930
-activations1929:
+	JMP stored1980
+activations1979:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored1930
-sums1927:
+	JMP stored1980
+sums1977:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored1930:
+stored1980:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1921
+	JNZ unit1969
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1921:
+unit1969:
 	TESTQ R15, R15
-	JNZ group1920
+	JNZ group1968
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1933
+	JEQ exact1983
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact1933:
+exact1983:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1919
+	JNZ panel1967
 	VZEROUPPER
 	RET
 
@@ -65008,10 +65272,11 @@ TEXT ·planes5Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VMOVDQU64 shiftPlane1<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word1f1f1f1f<>(SB), Z19
-panel1934:
+panel1984:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -65028,7 +65293,7 @@ panel1934:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1935:
+group1985:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -65041,9 +65306,16 @@ group1935:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1938
+	JLT rest1988
 	PCALIGN $64
-loop1937:
+loop1987:
+	TESTQ R11, R11
+	JZ second1991
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	JMP named1992
+second1991:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -65060,6 +65332,7 @@ loop1937:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named1992:
 	VMOVDQU64 0(DI), Z16
 	VBROADCASTI32X4 64(DI), Z9
 	VPSRLVQ Z17, Z9, Z9
@@ -65093,11 +65366,11 @@ loop1937:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1937
-rest1938:
+	JGE loop1987
+rest1988:
 	ADDQ $2, CX
-	JZ done1940
-one1939:
+	JZ done1990
+one1989:
 	VMOVDQU64 0(DI), Z16
 	VBROADCASTI32X4 64(DI), Z9
 	VPSRLVQ Z17, Z9, Z9
@@ -65116,15 +65389,15 @@ one1939:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1939
-done1940:
+	JNZ one1989
+done1990:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1941
+	JZ exact1993
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -65140,20 +65413,20 @@ done1940:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1941:
+exact1993:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1942
+	JEQ sums1994
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1944
+	JZ activations1996
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1943
+	JNE halves1995
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1946
+	JNE more1998
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -65165,8 +65438,8 @@ exact1941:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1945
-more1946:
+	JMP stored1997
+more1998:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -65184,13 +65457,13 @@ more1946:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1945
-halves1943:
+	JMP stored1997
+halves1995:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1947
+	JNE more1999
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -65202,8 +65475,8 @@ halves1943:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1945
-more1947:
+	JMP stored1997
+more1999:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -65221,8 +65494,8 @@ more1947:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1945
-activations1944:
+	JMP stored1997
+activations1996:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -65234,38 +65507,38 @@ activations1944:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored1945
-sums1942:
+	JMP stored1997
+sums1994:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored1945:
+stored1997:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1936
+	JNZ unit1986
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1936:
+unit1986:
 	TESTQ R15, R15
-	JNZ group1935
+	JNZ group1985
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1948
+	JEQ exact2000
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1948:
+exact2000:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1934
+	JNZ panel1984
 	VZEROUPPER
 	RET
 
@@ -65277,7 +65550,7 @@ TEXT ·planes5Rows32AVX512x3(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word1f1f1f1f<>(SB), Z19
-panel1949:
+panel2001:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -65296,7 +65569,7 @@ panel1949:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1950:
+group2002:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -65307,9 +65580,9 @@ group1950:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest1953
+	JLT rest2005
 	PCALIGN $64
-loop1952:
+loop2004:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -65362,11 +65635,11 @@ loop1952:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1952
-rest1953:
+	JGE loop2004
+rest2005:
 	ADDQ $2, CX
-	JZ done1955
-one1954:
+	JZ done2007
+one2006:
 	VMOVDQU64 0(DI), Z16
 	VBROADCASTI32X4 64(DI), Z7
 	VPSRLVQ Z17, Z7, Z7
@@ -65388,11 +65661,11 @@ one1954:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1954
-done1955:
+	JNZ one2006
+done2007:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1956
+	JZ exact2008
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -65415,20 +65688,20 @@ done1955:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact1956:
+exact2008:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1957
+	JEQ sums2009
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1959
+	JZ activations2011
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1958
+	JNE halves2010
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1961
+	JNE more2013
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -65447,8 +65720,8 @@ exact1956:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1960
-more1961:
+	JMP stored2012
+more2013:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -65476,13 +65749,13 @@ more1961:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1960
-halves1958:
+	JMP stored2012
+halves2010:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1962
+	JNE more2014
 	VCVTPH2PS 0(CX), Z6
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -65501,8 +65774,8 @@ halves1958:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1960
-more1962:
+	JMP stored2012
+more2014:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTPH2PS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -65530,8 +65803,8 @@ more1962:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1960
-activations1959:
+	JMP stored2012
+activations2011:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -65549,8 +65822,8 @@ activations1959:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored1960
-sums1957:
+	JMP stored2012
+sums2009:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -65559,19 +65832,19 @@ sums1957:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored1960:
+stored2012:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1951
+	JNZ unit2003
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1951:
+unit2003:
 	TESTQ R15, R15
-	JNZ group1950
+	JNZ group2002
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1963
+	JEQ exact2015
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -65581,12 +65854,12 @@ unit1951:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1963:
+exact2015:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1949
+	JNZ panel2001
 	VZEROUPPER
 	RET
 
@@ -65599,7 +65872,7 @@ TEXT ·planes5Rows32AVX512x4(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z21
 	VPBROADCASTD word0f0f0f0f<>(SB), Z22
 	VPBROADCASTD word1f1f1f1f<>(SB), Z23
-panel1964:
+panel2016:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -65620,7 +65893,7 @@ panel1964:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1965:
+group2017:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -65633,9 +65906,9 @@ group1965:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1968
+	JLT rest2020
 	PCALIGN $64
-loop1967:
+loop2019:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -65694,11 +65967,11 @@ loop1967:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1967
-rest1968:
+	JGE loop2019
+rest2020:
 	ADDQ $2, CX
-	JZ done1970
-one1969:
+	JZ done2022
+one2021:
 	VMOVDQU64 0(DI), Z20
 	VBROADCASTI32X4 64(DI), Z9
 	VPSRLVQ Z21, Z9, Z9
@@ -65723,11 +65996,11 @@ one1969:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1969
-done1970:
+	JNZ one2021
+done2022:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1971
+	JZ exact2023
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -65757,20 +66030,20 @@ done1970:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1971:
+exact2023:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1972
+	JEQ sums2024
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1974
+	JZ activations2026
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1973
+	JNE halves2025
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1976
+	JNE more2028
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -65794,8 +66067,8 @@ exact1971:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1975
-more1976:
+	JMP stored2027
+more2028:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -65831,13 +66104,13 @@ more1976:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1975
-halves1973:
+	JMP stored2027
+halves2025:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1977
+	JNE more2029
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -65861,8 +66134,8 @@ halves1973:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1975
-more1977:
+	JMP stored2027
+more2029:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -65898,8 +66171,8 @@ more1977:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1975
-activations1974:
+	JMP stored2027
+activations2026:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -65923,8 +66196,8 @@ activations1974:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored1975
-sums1972:
+	JMP stored2027
+sums2024:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -65936,19 +66209,19 @@ sums1972:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored1975:
+stored2027:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1966
+	JNZ unit2018
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1966:
+unit2018:
 	TESTQ R15, R15
-	JNZ group1965
+	JNZ group2017
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1978
+	JEQ exact2030
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -65961,12 +66234,12 @@ unit1966:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact1978:
+exact2030:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1964
+	JNZ panel2016
 	VZEROUPPER
 	RET
 
@@ -65979,7 +66252,7 @@ TEXT ·planes5Rows32AVX512x5(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 	VPBROADCASTD word1f1f1f1f<>(SB), Z27
-panel1979:
+panel2031:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -66002,7 +66275,7 @@ panel1979:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1980:
+group2032:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -66017,9 +66290,9 @@ group1980:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest1983
+	JLT rest2035
 	PCALIGN $64
-loop1982:
+loop2034:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -66084,11 +66357,11 @@ loop1982:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1982
-rest1983:
+	JGE loop2034
+rest2035:
 	ADDQ $2, CX
-	JZ done1985
-one1984:
+	JZ done2037
+one2036:
 	VMOVDQU64 0(DI), Z24
 	VBROADCASTI32X4 64(DI), Z11
 	VPSRLVQ Z25, Z11, Z11
@@ -66116,11 +66389,11 @@ one1984:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1984
-done1985:
+	JNZ one2036
+done2037:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1986
+	JZ exact2038
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -66157,20 +66430,20 @@ done1985:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact1986:
+exact2038:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1987
+	JEQ sums2039
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1989
+	JZ activations2041
 	CMPQ Tile_Halves(AX), $0
-	JNE halves1988
+	JNE halves2040
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1991
+	JNE more2043
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -66199,8 +66472,8 @@ exact1986:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1990
-more1991:
+	JMP stored2042
+more2043:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -66244,13 +66517,13 @@ more1991:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1990
-halves1988:
+	JMP stored2042
+halves2040:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more1992
+	JNE more2044
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -66279,8 +66552,8 @@ halves1988:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1990
-more1992:
+	JMP stored2042
+more2044:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -66324,8 +66597,8 @@ more1992:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1990
-activations1989:
+	JMP stored2042
+activations2041:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -66355,8 +66628,8 @@ activations1989:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored1990
-sums1987:
+	JMP stored2042
+sums2039:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -66371,19 +66644,19 @@ sums1987:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored1990:
+stored2042:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1981
+	JNZ unit2033
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1981:
+unit2033:
 	TESTQ R15, R15
-	JNZ group1980
+	JNZ group2032
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1993
+	JEQ exact2045
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -66399,12 +66672,12 @@ unit1981:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact1993:
+exact2045:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1979
+	JNZ panel2031
 	VZEROUPPER
 	RET
 
@@ -66418,7 +66691,7 @@ TEXT ·planes5Rows32AVX512x6(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z29
 	VPBROADCASTD word0f0f0f0f<>(SB), Z30
 	VPBROADCASTD word1f1f1f1f<>(SB), Z31
-panel1994:
+panel2046:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -66443,7 +66716,7 @@ panel1994:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1995:
+group2047:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -66460,9 +66733,9 @@ group1995:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest1998
+	JLT rest2050
 	PCALIGN $64
-loop1997:
+loop2049:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -66533,11 +66806,11 @@ loop1997:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1997
-rest1998:
+	JGE loop2049
+rest2050:
 	ADDQ $2, CX
-	JZ done2000
-one1999:
+	JZ done2052
+one2051:
 	VMOVDQU64 0(DI), Z28
 	VBROADCASTI32X4 64(DI), Z13
 	VPSRLVQ Z29, Z13, Z13
@@ -66568,11 +66841,11 @@ one1999:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1999
-done2000:
+	JNZ one2051
+done2052:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2001
+	JZ exact2053
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -66616,20 +66889,20 @@ done2000:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact2001:
+exact2053:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2002
+	JEQ sums2054
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2004
+	JZ activations2056
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2003
+	JNE halves2055
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2006
+	JNE more2058
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -66663,8 +66936,8 @@ exact2001:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored2005
-more2006:
+	JMP stored2057
+more2058:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -66716,13 +66989,13 @@ more2006:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored2005
-halves2003:
+	JMP stored2057
+halves2055:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2007
+	JNE more2059
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -66756,8 +67029,8 @@ halves2003:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored2005
-more2007:
+	JMP stored2057
+more2059:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -66809,8 +67082,8 @@ more2007:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored2005
-activations2004:
+	JMP stored2057
+activations2056:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -66846,8 +67119,8 @@ activations2004:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored2005
-sums2002:
+	JMP stored2057
+sums2054:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -66865,19 +67138,19 @@ sums2002:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored2005:
+stored2057:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1996
+	JNZ unit2048
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1996:
+unit2048:
 	TESTQ R15, R15
-	JNZ group1995
+	JNZ group2047
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2008
+	JEQ exact2060
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -66896,12 +67169,12 @@ unit1996:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact2008:
+exact2060:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1994
+	JNZ panel2046
 	VZEROUPPER
 	RET
 
@@ -66915,13 +67188,13 @@ TEXT ·planes5Rows32AVX512x7(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z19
 	VPBROADCASTD word0f0f0f0f<>(SB), Z20
 	VPBROADCASTD word1f1f1f1f<>(SB), Z21
-panel2009:
+panel2061:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z14, Z14, Z14
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2010
+	JEQ exact2062
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
@@ -66943,7 +67216,7 @@ panel2009:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
-exact2010:
+exact2062:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -66953,7 +67226,7 @@ exact2010:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2011:
+group2063:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -66972,9 +67245,9 @@ group2011:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest2014
+	JLT rest2066
 	PCALIGN $64
-loop2013:
+loop2065:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -67052,11 +67325,11 @@ loop2013:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2013
-rest2014:
+	JGE loop2065
+rest2066:
 	ADDQ $2, CX
-	JZ done2016
-one2015:
+	JZ done2068
+one2067:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z18
 	VBROADCASTI32X4 64(DI), Z15
@@ -67091,11 +67364,11 @@ one2015:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2015
-done2016:
+	JNZ one2067
+done2068:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2017
+	JZ exact2069
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -67146,15 +67419,15 @@ done2016:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact2017:
+exact2069:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2018
+	JEQ sums2070
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2020
+	JZ activations2072
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2019
+	JNE halves2071
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -67231,8 +67504,8 @@ exact2017:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored2021
-halves2019:
+	JMP stored2073
+halves2071:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -67309,8 +67582,8 @@ halves2019:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored2021
-activations2020:
+	JMP stored2073
+activations2072:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -67366,8 +67639,8 @@ activations2020:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored2021
-sums2018:
+	JMP stored2073
+sums2070:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -67388,22 +67661,22 @@ sums2018:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored2021:
+stored2073:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2012
+	JNZ unit2064
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2012:
+unit2064:
 	TESTQ R15, R15
-	JNZ group2011
+	JNZ group2063
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2009
+	JNZ panel2061
 	VZEROUPPER
 	RET
 
@@ -67417,13 +67690,13 @@ TEXT ·planes5Rows32AVX512x8(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z21
 	VPBROADCASTD word0f0f0f0f<>(SB), Z22
 	VPBROADCASTD word1f1f1f1f<>(SB), Z23
-panel2022:
+panel2074:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2023
+	JEQ exact2075
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -67448,7 +67721,7 @@ panel2022:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
-exact2023:
+exact2075:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -67458,7 +67731,7 @@ exact2023:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2024:
+group2076:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -67479,9 +67752,9 @@ group2024:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest2027
+	JLT rest2079
 	PCALIGN $64
-loop2026:
+loop2078:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -67565,11 +67838,11 @@ loop2026:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2026
-rest2027:
+	JGE loop2078
+rest2079:
 	ADDQ $2, CX
-	JZ done2029
-one2028:
+	JZ done2081
+one2080:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z20
 	VBROADCASTI32X4 64(DI), Z17
@@ -67607,11 +67880,11 @@ one2028:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2028
-done2029:
+	JNZ one2080
+done2081:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2030
+	JZ exact2082
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -67669,15 +67942,15 @@ done2029:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact2030:
+exact2082:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2031
+	JEQ sums2083
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2033
+	JZ activations2085
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2032
+	JNE halves2084
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -67764,8 +68037,8 @@ exact2030:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored2034
-halves2032:
+	JMP stored2086
+halves2084:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -67852,8 +68125,8 @@ halves2032:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored2034
-activations2033:
+	JMP stored2086
+activations2085:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -67917,8 +68190,8 @@ activations2033:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored2034
-sums2031:
+	JMP stored2086
+sums2083:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -67942,22 +68215,22 @@ sums2031:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored2034:
+stored2086:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2025
+	JNZ unit2077
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2025:
+unit2077:
 	TESTQ R15, R15
-	JNZ group2024
+	JNZ group2076
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2022
+	JNZ panel2074
 	VZEROUPPER
 	RET
 
@@ -67971,13 +68244,13 @@ TEXT ·planes5Rows32AVX512x9(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z23
 	VPBROADCASTD word0f0f0f0f<>(SB), Z24
 	VPBROADCASTD word1f1f1f1f<>(SB), Z25
-panel2035:
+panel2087:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z18, Z18, Z18
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2036
+	JEQ exact2088
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -68005,7 +68278,7 @@ panel2035:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
-exact2036:
+exact2088:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -68015,7 +68288,7 @@ exact2036:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2037:
+group2089:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -68038,9 +68311,9 @@ group2037:
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest2040
+	JLT rest2092
 	PCALIGN $64
-loop2039:
+loop2091:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -68130,11 +68403,11 @@ loop2039:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2039
-rest2040:
+	JGE loop2091
+rest2092:
 	ADDQ $2, CX
-	JZ done2042
-one2041:
+	JZ done2094
+one2093:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z22
 	VBROADCASTI32X4 64(DI), Z19
@@ -68175,11 +68448,11 @@ one2041:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2041
-done2042:
+	JNZ one2093
+done2094:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2043
+	JZ exact2095
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -68244,15 +68517,15 @@ done2042:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact2043:
+exact2095:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2044
+	JEQ sums2096
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2046
+	JZ activations2098
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2045
+	JNE halves2097
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -68349,8 +68622,8 @@ exact2043:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored2047
-halves2045:
+	JMP stored2099
+halves2097:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -68447,8 +68720,8 @@ halves2045:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored2047
-activations2046:
+	JMP stored2099
+activations2098:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -68520,8 +68793,8 @@ activations2046:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored2047
-sums2044:
+	JMP stored2099
+sums2096:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -68548,22 +68821,22 @@ sums2044:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored2047:
+stored2099:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2038
+	JNZ unit2090
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2038:
+unit2090:
 	TESTQ R15, R15
-	JNZ group2037
+	JNZ group2089
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2035
+	JNZ panel2087
 	VZEROUPPER
 	RET
 
@@ -68577,13 +68850,13 @@ TEXT ·planes5Rows32AVX512x10(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 	VPBROADCASTD word1f1f1f1f<>(SB), Z27
-panel2048:
+panel2100:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2049
+	JEQ exact2101
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -68614,7 +68887,7 @@ panel2048:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact2049:
+exact2101:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -68624,7 +68897,7 @@ exact2049:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2050:
+group2102:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -68649,9 +68922,9 @@ group2050:
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest2053
+	JLT rest2105
 	PCALIGN $64
-loop2052:
+loop2104:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -68747,11 +69020,11 @@ loop2052:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2052
-rest2053:
+	JGE loop2104
+rest2105:
 	ADDQ $2, CX
-	JZ done2055
-one2054:
+	JZ done2107
+one2106:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z24
 	VBROADCASTI32X4 64(DI), Z21
@@ -68795,11 +69068,11 @@ one2054:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2054
-done2055:
+	JNZ one2106
+done2107:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2056
+	JZ exact2108
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -68871,15 +69144,15 @@ done2055:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact2056:
+exact2108:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2057
+	JEQ sums2109
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2059
+	JZ activations2111
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2058
+	JNE halves2110
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -68986,8 +69259,8 @@ exact2056:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored2060
-halves2058:
+	JMP stored2112
+halves2110:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -69094,8 +69367,8 @@ halves2058:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored2060
-activations2059:
+	JMP stored2112
+activations2111:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -69175,8 +69448,8 @@ activations2059:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored2060
-sums2057:
+	JMP stored2112
+sums2109:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -69206,22 +69479,22 @@ sums2057:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored2060:
+stored2112:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2051
+	JNZ unit2103
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2051:
+unit2103:
 	TESTQ R15, R15
-	JNZ group2050
+	JNZ group2102
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2048
+	JNZ panel2100
 	VZEROUPPER
 	RET
 
@@ -69235,13 +69508,13 @@ TEXT ·planes5Rows32AVX512x11(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z27
 	VPBROADCASTD word0f0f0f0f<>(SB), Z28
 	VPBROADCASTD word1f1f1f1f<>(SB), Z29
-panel2061:
+panel2113:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z22, Z22, Z22
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2062
+	JEQ exact2114
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
@@ -69275,7 +69548,7 @@ panel2061:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
-exact2062:
+exact2114:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -69285,7 +69558,7 @@ exact2062:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2063:
+group2115:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -69312,9 +69585,9 @@ group2063:
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest2066
+	JLT rest2118
 	PCALIGN $64
-loop2065:
+loop2117:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -69416,11 +69689,11 @@ loop2065:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2065
-rest2066:
+	JGE loop2117
+rest2118:
 	ADDQ $2, CX
-	JZ done2068
-one2067:
+	JZ done2120
+one2119:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z26
 	VBROADCASTI32X4 64(DI), Z23
@@ -69467,11 +69740,11 @@ one2067:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2067
-done2068:
+	JNZ one2119
+done2120:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2069
+	JZ exact2121
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -69550,15 +69823,15 @@ done2068:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact2069:
+exact2121:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2070
+	JEQ sums2122
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2072
+	JZ activations2124
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2071
+	JNE halves2123
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -69675,8 +69948,8 @@ exact2069:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored2073
-halves2071:
+	JMP stored2125
+halves2123:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -69793,8 +70066,8 @@ halves2071:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored2073
-activations2072:
+	JMP stored2125
+activations2124:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -69882,8 +70155,8 @@ activations2072:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored2073
-sums2070:
+	JMP stored2125
+sums2122:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -69916,22 +70189,22 @@ sums2070:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored2073:
+stored2125:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2064
+	JNZ unit2116
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2064:
+unit2116:
 	TESTQ R15, R15
-	JNZ group2063
+	JNZ group2115
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2061
+	JNZ panel2113
 	VZEROUPPER
 	RET
 
@@ -69945,13 +70218,13 @@ TEXT ·planes5Rows32AVX512x12(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z29
 	VPBROADCASTD word0f0f0f0f<>(SB), Z30
 	VPBROADCASTD word1f1f1f1f<>(SB), Z31
-panel2074:
+panel2126:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2075
+	JEQ exact2127
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -69988,7 +70261,7 @@ panel2074:
 	ADDQ R9, BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
-exact2075:
+exact2127:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -69998,7 +70271,7 @@ exact2075:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2076:
+group2128:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -70027,9 +70300,9 @@ group2076:
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest2079
+	JLT rest2131
 	PCALIGN $64
-loop2078:
+loop2130:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -70137,11 +70410,11 @@ loop2078:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2078
-rest2079:
+	JGE loop2130
+rest2131:
 	ADDQ $2, CX
-	JZ done2081
-one2080:
+	JZ done2133
+one2132:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z28
 	VBROADCASTI32X4 64(DI), Z25
@@ -70191,11 +70464,11 @@ one2080:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2080
-done2081:
+	JNZ one2132
+done2133:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2082
+	JZ exact2134
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -70281,15 +70554,15 @@ done2081:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact2082:
+exact2134:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2083
+	JEQ sums2135
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2085
+	JZ activations2137
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2084
+	JNE halves2136
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -70416,8 +70689,8 @@ exact2082:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored2086
-halves2084:
+	JMP stored2138
+halves2136:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -70544,8 +70817,8 @@ halves2084:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored2086
-activations2085:
+	JMP stored2138
+activations2137:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -70641,8 +70914,8 @@ activations2085:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored2086
-sums2083:
+	JMP stored2138
+sums2135:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -70678,22 +70951,22 @@ sums2083:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored2086:
+stored2138:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2077
+	JNZ unit2129
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2077:
+unit2129:
 	TESTQ R15, R15
-	JNZ group2076
+	JNZ group2128
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2074
+	JNZ panel2126
 	VZEROUPPER
 	RET
 
@@ -70707,7 +70980,7 @@ TEXT ·planes5Rows32KeptAVX512x7(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
 	VPBROADCASTD word1f1f1f1f<>(SB), Z26
-panel2087:
+panel2139:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -70734,7 +71007,7 @@ panel2087:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2088:
+group2140:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -70747,9 +71020,9 @@ group2088:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest2091
+	JLT rest2143
 	PCALIGN $64
-loop2090:
+loop2142:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -70810,11 +71083,11 @@ loop2090:
 	ADDQ $320, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2090
-rest2091:
+	JGE loop2142
+rest2143:
 	ADDQ $4, CX
-	JZ done2093
-one2092:
+	JZ done2145
+one2144:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z23
 	VBROADCASTI32X4 64(DI), Z21
@@ -70832,11 +71105,11 @@ one2092:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2092
-done2093:
+	JNZ one2144
+done2145:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2094
+	JZ exact2146
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z21
@@ -70866,20 +71139,20 @@ done2093:
 	VPMOVSXBD 0(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact2094:
+exact2146:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2095
+	JEQ sums2147
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2097
+	JZ activations2149
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2096
+	JNE halves2148
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2099
+	JNE more2151
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -70902,8 +71175,8 @@ exact2094:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored2098
-more2099:
+	JMP stored2150
+more2151:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -70940,13 +71213,13 @@ more2099:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored2098
-halves2096:
+	JMP stored2150
+halves2148:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2100
+	JNE more2152
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -70969,8 +71242,8 @@ halves2096:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored2098
-more2100:
+	JMP stored2150
+more2152:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -71007,8 +71280,8 @@ more2100:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored2098
-activations2097:
+	JMP stored2150
+activations2149:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z7
@@ -71036,8 +71309,8 @@ activations2097:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z19
-	JMP stored2098
-sums2095:
+	JMP stored2150
+sums2147:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -71051,7 +71324,7 @@ sums2095:
 	VMOVUPS Z5, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
-stored2098:
+stored2150:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $80, CX, BX
 	SUBQ BX, DI
@@ -71065,9 +71338,9 @@ stored2098:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest2102
+	JLT rest2154
 	PCALIGN $64
-loop2101:
+loop2153:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -71127,11 +71400,11 @@ loop2101:
 	ADDQ $320, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2101
-rest2102:
+	JGE loop2153
+rest2154:
 	ADDQ $4, CX
-	JZ done2104
-one2103:
+	JZ done2156
+one2155:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z23
 	VBROADCASTI32X4 64(DI), Z21
@@ -71149,11 +71422,11 @@ one2103:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2103
-done2104:
+	JNZ one2155
+done2156:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2105
+	JZ exact2157
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 16(CX), Z21
@@ -71183,20 +71456,20 @@ done2104:
 	VPMOVSXBD 16(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact2105:
+exact2157:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2106
+	JEQ sums2158
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2108
+	JZ activations2160
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2107
+	JNE halves2159
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2110
+	JNE more2162
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -71219,8 +71492,8 @@ exact2105:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored2109
-more2110:
+	JMP stored2161
+more2162:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
@@ -71257,13 +71530,13 @@ more2110:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored2109
-halves2107:
+	JMP stored2161
+halves2159:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2111
+	JNE more2163
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -71286,8 +71559,8 @@ halves2107:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored2109
-more2111:
+	JMP stored2161
+more2163:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
@@ -71324,8 +71597,8 @@ more2111:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored2109
-activations2108:
+	JMP stored2161
+activations2160:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z8
@@ -71353,8 +71626,8 @@ activations2108:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z20
-	JMP stored2109
-sums2106:
+	JMP stored2161
+sums2158:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -71368,19 +71641,19 @@ sums2106:
 	VMOVUPS Z5, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 64(BX)
-stored2109:
+stored2161:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2089
+	JNZ unit2141
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2089:
+unit2141:
 	TESTQ R15, R15
-	JNZ group2088
+	JNZ group2140
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2112
+	JEQ exact2164
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z7, 0(BX)
 	VMOVUPS Z8, 64(BX)
@@ -71402,12 +71675,12 @@ unit2089:
 	ADDQ R9, BX
 	VMOVUPS Z19, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact2112:
+exact2164:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2087
+	JNZ panel2139
 	VZEROUPPER
 	RET
 
@@ -71421,7 +71694,7 @@ TEXT ·planes5Rows32KeptAVX512x8(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z27
 	VPBROADCASTD word0f0f0f0f<>(SB), Z28
 	VPBROADCASTD word1f1f1f1f<>(SB), Z29
-panel2113:
+panel2165:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -71450,7 +71723,7 @@ panel2113:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2114:
+group2166:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -71464,9 +71737,9 @@ group2114:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest2117
+	JLT rest2169
 	PCALIGN $64
-loop2116:
+loop2168:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -71531,11 +71804,11 @@ loop2116:
 	ADDQ $320, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2116
-rest2117:
+	JGE loop2168
+rest2169:
 	ADDQ $4, CX
-	JZ done2119
-one2118:
+	JZ done2171
+one2170:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z26
 	VBROADCASTI32X4 64(DI), Z24
@@ -71554,11 +71827,11 @@ one2118:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2118
-done2119:
+	JNZ one2170
+done2171:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2120
+	JZ exact2172
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 0(CX), Z24
@@ -71592,20 +71865,20 @@ done2119:
 	VPMOVSXBD 0(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact2120:
+exact2172:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2121
+	JEQ sums2173
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2123
+	JZ activations2175
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2122
+	JNE halves2174
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2125
+	JNE more2177
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -71631,8 +71904,8 @@ exact2120:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored2124
-more2125:
+	JMP stored2176
+more2177:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -71674,13 +71947,13 @@ more2125:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored2124
-halves2122:
+	JMP stored2176
+halves2174:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2126
+	JNE more2178
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -71706,8 +71979,8 @@ halves2122:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored2124
-more2126:
+	JMP stored2176
+more2178:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -71749,8 +72022,8 @@ more2126:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored2124
-activations2123:
+	JMP stored2176
+activations2175:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z8
@@ -71782,8 +72055,8 @@ activations2123:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z22
-	JMP stored2124
-sums2121:
+	JMP stored2176
+sums2173:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -71799,7 +72072,7 @@ sums2121:
 	VMOVUPS Z6, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 0(BX)
-stored2124:
+stored2176:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $80, CX, BX
 	SUBQ BX, DI
@@ -71814,9 +72087,9 @@ stored2124:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest2128
+	JLT rest2180
 	PCALIGN $64
-loop2127:
+loop2179:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -71880,11 +72153,11 @@ loop2127:
 	ADDQ $320, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2127
-rest2128:
+	JGE loop2179
+rest2180:
 	ADDQ $4, CX
-	JZ done2130
-one2129:
+	JZ done2182
+one2181:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z26
 	VBROADCASTI32X4 64(DI), Z24
@@ -71903,11 +72176,11 @@ one2129:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2129
-done2130:
+	JNZ one2181
+done2182:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2131
+	JZ exact2183
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 16(CX), Z24
@@ -71941,20 +72214,20 @@ done2130:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact2131:
+exact2183:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2132
+	JEQ sums2184
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2134
+	JZ activations2186
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2133
+	JNE halves2185
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2136
+	JNE more2188
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -71980,8 +72253,8 @@ exact2131:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored2135
-more2136:
+	JMP stored2187
+more2188:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
@@ -72023,13 +72296,13 @@ more2136:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored2135
-halves2133:
+	JMP stored2187
+halves2185:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2137
+	JNE more2189
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -72055,8 +72328,8 @@ halves2133:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored2135
-more2137:
+	JMP stored2187
+more2189:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
@@ -72098,8 +72371,8 @@ more2137:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored2135
-activations2134:
+	JMP stored2187
+activations2186:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z9
@@ -72131,8 +72404,8 @@ activations2134:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z23
-	JMP stored2135
-sums2132:
+	JMP stored2187
+sums2184:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -72148,19 +72421,19 @@ sums2132:
 	VMOVUPS Z6, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 64(BX)
-stored2135:
+stored2187:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2115
+	JNZ unit2167
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2115:
+unit2167:
 	TESTQ R15, R15
-	JNZ group2114
+	JNZ group2166
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2138
+	JEQ exact2190
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
@@ -72185,12 +72458,12 @@ unit2115:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact2138:
+exact2190:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2113
+	JNZ panel2165
 	VZEROUPPER
 	RET
 
@@ -72203,7 +72476,7 @@ TEXT ·planes5Rows32KeptAVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VMOVDQU64 shiftPlane1<>(SB), Z30
 	VPBROADCASTD word0f0f0f0f<>(SB), Z31
-panel2139:
+panel2191:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -72234,7 +72507,7 @@ panel2139:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2140:
+group2192:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -72249,9 +72522,9 @@ group2140:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest2143
+	JLT rest2195
 	PCALIGN $64
-loop2142:
+loop2194:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -72320,11 +72593,11 @@ loop2142:
 	ADDQ $320, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2142
-rest2143:
+	JGE loop2194
+rest2195:
 	ADDQ $4, CX
-	JZ done2145
-one2144:
+	JZ done2197
+one2196:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z29
 	VBROADCASTI32X4 64(DI), Z27
@@ -72344,11 +72617,11 @@ one2144:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2144
-done2145:
+	JNZ one2196
+done2197:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2146
+	JZ exact2198
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z27
@@ -72386,20 +72659,20 @@ done2145:
 	VPMOVSXBD 0(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact2146:
+exact2198:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2147
+	JEQ sums2199
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2149
+	JZ activations2201
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2148
+	JNE halves2200
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2151
+	JNE more2203
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -72428,8 +72701,8 @@ exact2146:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored2150
-more2151:
+	JMP stored2202
+more2203:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -72476,13 +72749,13 @@ more2151:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored2150
-halves2148:
+	JMP stored2202
+halves2200:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2152
+	JNE more2204
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -72511,8 +72784,8 @@ halves2148:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored2150
-more2152:
+	JMP stored2202
+more2204:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -72559,8 +72832,8 @@ more2152:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored2150
-activations2149:
+	JMP stored2202
+activations2201:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z9
@@ -72596,8 +72869,8 @@ activations2149:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z25
-	JMP stored2150
-sums2147:
+	JMP stored2202
+sums2199:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -72615,7 +72888,7 @@ sums2147:
 	VMOVUPS Z7, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
-stored2150:
+stored2202:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $80, CX, BX
 	SUBQ BX, DI
@@ -72631,9 +72904,9 @@ stored2150:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest2154
+	JLT rest2206
 	PCALIGN $64
-loop2153:
+loop2205:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -72701,11 +72974,11 @@ loop2153:
 	ADDQ $320, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2153
-rest2154:
+	JGE loop2205
+rest2206:
 	ADDQ $4, CX
-	JZ done2156
-one2155:
+	JZ done2208
+one2207:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z29
 	VBROADCASTI32X4 64(DI), Z27
@@ -72725,11 +72998,11 @@ one2155:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2155
-done2156:
+	JNZ one2207
+done2208:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2157
+	JZ exact2209
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 16(CX), Z27
@@ -72767,20 +73040,20 @@ done2156:
 	VPMOVSXBD 16(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact2157:
+exact2209:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2158
+	JEQ sums2210
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2160
+	JZ activations2212
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2159
+	JNE halves2211
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2162
+	JNE more2214
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -72809,8 +73082,8 @@ exact2157:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored2161
-more2162:
+	JMP stored2213
+more2214:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
@@ -72857,13 +73130,13 @@ more2162:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored2161
-halves2159:
+	JMP stored2213
+halves2211:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2163
+	JNE more2215
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -72892,8 +73165,8 @@ halves2159:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored2161
-more2163:
+	JMP stored2213
+more2215:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
@@ -72940,8 +73213,8 @@ more2163:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored2161
-activations2160:
+	JMP stored2213
+activations2212:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z10
@@ -72977,8 +73250,8 @@ activations2160:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z26
-	JMP stored2161
-sums2158:
+	JMP stored2213
+sums2210:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -72996,19 +73269,19 @@ sums2158:
 	VMOVUPS Z7, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 64(BX)
-stored2161:
+stored2213:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2141
+	JNZ unit2193
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2141:
+unit2193:
 	TESTQ R15, R15
-	JNZ group2140
+	JNZ group2192
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2164
+	JEQ exact2216
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z9, 0(BX)
 	VMOVUPS Z10, 64(BX)
@@ -73036,12 +73309,12 @@ unit2141:
 	ADDQ R9, BX
 	VMOVUPS Z25, 0(BX)
 	VMOVUPS Z26, 64(BX)
-exact2164:
+exact2216:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2139
+	JNZ panel2191
 	VZEROUPPER
 	RET
 
@@ -73050,10 +73323,11 @@ TEXT ·planes6Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VMOVDQU64 shiftPlane2<>(SB), Z14
 	VPBROADCASTD word0f0f0f0f<>(SB), Z15
 	VPBROADCASTD word3f3f3f3f<>(SB), Z16
-panel2165:
+panel2217:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -73068,7 +73342,7 @@ panel2165:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2166:
+group2218:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -73081,9 +73355,19 @@ group2166:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest2169
+	JLT rest2221
 	PCALIGN $64
-loop2168:
+loop2220:
+	TESTQ R11, R11
+	JZ second2224
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	PREFETCHT1 192(DI)(R11*1)
+	PREFETCHT1 256(DI)(R11*1)
+	PREFETCHT1 320(DI)(R11*1)
+	JMP named2225
+second2224:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -73105,6 +73389,7 @@ loop2168:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named2225:
 	VMOVDQU64 0(DI), Z13
 	VBROADCASTI64X4 64(DI), Z9
 	VPSRLVQ Z14, Z9, Z9
@@ -73156,11 +73441,11 @@ loop2168:
 	ADDQ $384, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2168
-rest2169:
+	JGE loop2220
+rest2221:
 	ADDQ $4, CX
-	JZ done2171
-one2170:
+	JZ done2223
+one2222:
 	VMOVDQU64 0(DI), Z13
 	VBROADCASTI64X4 64(DI), Z9
 	VPSRLVQ Z14, Z9, Z9
@@ -73176,8 +73461,8 @@ one2170:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2170
-done2171:
+	JNZ one2222
+done2223:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -73186,7 +73471,7 @@ done2171:
 	VPADDD Z7, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2172
+	JZ exact2226
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -73195,28 +73480,28 @@ done2171:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact2172:
+exact2226:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2173
+	JEQ sums2227
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2175
+	JZ activations2229
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2174
+	JNE halves2228
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2177
+	JNE more2231
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VMOVUPS 64(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored2176
-more2177:
+	JMP stored2230
+more2231:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -73226,21 +73511,21 @@ more2177:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored2176
-halves2174:
+	JMP stored2230
+halves2228:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2178
+	JNE more2232
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z11
 	VCVTPH2PS 32(CX), Z9
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored2176
-more2178:
+	JMP stored2230
+more2232:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -73250,39 +73535,39 @@ more2178:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored2176
-activations2175:
+	JMP stored2230
+activations2229:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored2176
-sums2173:
+	JMP stored2230
+sums2227:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored2176:
+stored2230:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2167
+	JNZ unit2219
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2167:
+unit2219:
 	TESTQ R15, R15
-	JNZ group2166
+	JNZ group2218
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2179
+	JEQ exact2233
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact2179:
+exact2233:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2165
+	JNZ panel2217
 	VZEROUPPER
 	RET
 
@@ -73291,10 +73576,11 @@ TEXT ·planes6Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
 	VMOVDQU64 shiftPlane2<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word3f3f3f3f<>(SB), Z19
-panel2180:
+panel2234:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -73311,7 +73597,7 @@ panel2180:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2181:
+group2235:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -73324,9 +73610,16 @@ group2181:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest2184
+	JLT rest2238
 	PCALIGN $64
-loop2183:
+loop2237:
+	TESTQ R11, R11
+	JZ second2241
+	PREFETCHT1 0(DI)(R11*1)
+	PREFETCHT1 64(DI)(R11*1)
+	PREFETCHT1 128(DI)(R11*1)
+	JMP named2242
+second2241:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -73343,6 +73636,7 @@ loop2183:
 	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
 	SHRQ $2, BX
 	PREFETCHT1 (R12)(BX*1)
+named2242:
 	VMOVDQU64 0(DI), Z16
 	VBROADCASTI64X4 64(DI), Z9
 	VPSRLVQ Z17, Z9, Z9
@@ -73376,11 +73670,11 @@ loop2183:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2183
-rest2184:
+	JGE loop2237
+rest2238:
 	ADDQ $2, CX
-	JZ done2186
-one2185:
+	JZ done2240
+one2239:
 	VMOVDQU64 0(DI), Z16
 	VBROADCASTI64X4 64(DI), Z9
 	VPSRLVQ Z17, Z9, Z9
@@ -73399,15 +73693,15 @@ one2185:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2185
-done2186:
+	JNZ one2239
+done2240:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2187
+	JZ exact2243
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -73423,20 +73717,20 @@ done2186:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact2187:
+exact2243:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2188
+	JEQ sums2244
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2190
+	JZ activations2246
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2189
+	JNE halves2245
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2192
+	JNE more2248
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -73448,8 +73742,8 @@ exact2187:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored2191
-more2192:
+	JMP stored2247
+more2248:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -73467,13 +73761,13 @@ more2192:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored2191
-halves2189:
+	JMP stored2247
+halves2245:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2193
+	JNE more2249
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z12
@@ -73485,8 +73779,8 @@ halves2189:
 	VFMADD231PS Z8, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored2191
-more2193:
+	JMP stored2247
+more2249:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -73504,8 +73798,8 @@ more2193:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored2191
-activations2190:
+	JMP stored2247
+activations2246:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -73517,38 +73811,38 @@ activations2190:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored2191
-sums2188:
+	JMP stored2247
+sums2244:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored2191:
+stored2247:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2182
+	JNZ unit2236
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2182:
+unit2236:
 	TESTQ R15, R15
-	JNZ group2181
+	JNZ group2235
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2194
+	JEQ exact2250
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact2194:
+exact2250:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2180
+	JNZ panel2234
 	VZEROUPPER
 	RET
 
@@ -73560,7 +73854,7 @@ TEXT ·planes6Rows32AVX512x3(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word3f3f3f3f<>(SB), Z19
-panel2195:
+panel2251:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -73579,7 +73873,7 @@ panel2195:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2196:
+group2252:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -73590,9 +73884,9 @@ group2196:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest2199
+	JLT rest2255
 	PCALIGN $64
-loop2198:
+loop2254:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -73645,11 +73939,11 @@ loop2198:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2198
-rest2199:
+	JGE loop2254
+rest2255:
 	ADDQ $2, CX
-	JZ done2201
-one2200:
+	JZ done2257
+one2256:
 	VMOVDQU64 0(DI), Z16
 	VBROADCASTI64X4 64(DI), Z7
 	VPSRLVQ Z17, Z7, Z7
@@ -73671,11 +73965,11 @@ one2200:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2200
-done2201:
+	JNZ one2256
+done2257:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2202
+	JZ exact2258
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -73698,20 +73992,20 @@ done2201:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact2202:
+exact2258:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2203
+	JEQ sums2259
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2205
+	JZ activations2261
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2204
+	JNE halves2260
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2207
+	JNE more2263
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -73730,8 +74024,8 @@ exact2202:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored2206
-more2207:
+	JMP stored2262
+more2263:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -73759,13 +74053,13 @@ more2207:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored2206
-halves2204:
+	JMP stored2262
+halves2260:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2208
+	JNE more2264
 	VCVTPH2PS 0(CX), Z6
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -73784,8 +74078,8 @@ halves2204:
 	VFMADD231PS Z6, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored2206
-more2208:
+	JMP stored2262
+more2264:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTPH2PS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -73813,8 +74107,8 @@ more2208:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored2206
-activations2205:
+	JMP stored2262
+activations2261:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -73832,8 +74126,8 @@ activations2205:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored2206
-sums2203:
+	JMP stored2262
+sums2259:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -73842,19 +74136,19 @@ sums2203:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored2206:
+stored2262:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2197
+	JNZ unit2253
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2197:
+unit2253:
 	TESTQ R15, R15
-	JNZ group2196
+	JNZ group2252
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2209
+	JEQ exact2265
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -73864,12 +74158,12 @@ unit2197:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact2209:
+exact2265:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2195
+	JNZ panel2251
 	VZEROUPPER
 	RET
 
@@ -73882,7 +74176,7 @@ TEXT ·planes6Rows32AVX512x4(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z21
 	VPBROADCASTD word0f0f0f0f<>(SB), Z22
 	VPBROADCASTD word3f3f3f3f<>(SB), Z23
-panel2210:
+panel2266:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -73903,7 +74197,7 @@ panel2210:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2211:
+group2267:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -73916,9 +74210,9 @@ group2211:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest2214
+	JLT rest2270
 	PCALIGN $64
-loop2213:
+loop2269:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -73977,11 +74271,11 @@ loop2213:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2213
-rest2214:
+	JGE loop2269
+rest2270:
 	ADDQ $2, CX
-	JZ done2216
-one2215:
+	JZ done2272
+one2271:
 	VMOVDQU64 0(DI), Z20
 	VBROADCASTI64X4 64(DI), Z9
 	VPSRLVQ Z21, Z9, Z9
@@ -74006,11 +74300,11 @@ one2215:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2215
-done2216:
+	JNZ one2271
+done2272:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2217
+	JZ exact2273
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -74040,20 +74334,20 @@ done2216:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact2217:
+exact2273:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2218
+	JEQ sums2274
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2220
+	JZ activations2276
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2219
+	JNE halves2275
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2222
+	JNE more2278
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -74077,8 +74371,8 @@ exact2217:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored2221
-more2222:
+	JMP stored2277
+more2278:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -74114,13 +74408,13 @@ more2222:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored2221
-halves2219:
+	JMP stored2277
+halves2275:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2223
+	JNE more2279
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -74144,8 +74438,8 @@ halves2219:
 	VFMADD231PS Z8, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored2221
-more2223:
+	JMP stored2277
+more2279:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTPH2PS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -74181,8 +74475,8 @@ more2223:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored2221
-activations2220:
+	JMP stored2277
+activations2276:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -74206,8 +74500,8 @@ activations2220:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored2221
-sums2218:
+	JMP stored2277
+sums2274:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -74219,19 +74513,19 @@ sums2218:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored2221:
+stored2277:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2212
+	JNZ unit2268
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2212:
+unit2268:
 	TESTQ R15, R15
-	JNZ group2211
+	JNZ group2267
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2224
+	JEQ exact2280
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -74244,12 +74538,12 @@ unit2212:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact2224:
+exact2280:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2210
+	JNZ panel2266
 	VZEROUPPER
 	RET
 
@@ -74262,7 +74556,7 @@ TEXT ·planes6Rows32AVX512x5(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 	VPBROADCASTD word3f3f3f3f<>(SB), Z27
-panel2225:
+panel2281:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -74285,7 +74579,7 @@ panel2225:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2226:
+group2282:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -74300,9 +74594,9 @@ group2226:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest2229
+	JLT rest2285
 	PCALIGN $64
-loop2228:
+loop2284:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -74367,11 +74661,11 @@ loop2228:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2228
-rest2229:
+	JGE loop2284
+rest2285:
 	ADDQ $2, CX
-	JZ done2231
-one2230:
+	JZ done2287
+one2286:
 	VMOVDQU64 0(DI), Z24
 	VBROADCASTI64X4 64(DI), Z11
 	VPSRLVQ Z25, Z11, Z11
@@ -74399,11 +74693,11 @@ one2230:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2230
-done2231:
+	JNZ one2286
+done2287:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2232
+	JZ exact2288
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -74440,20 +74734,20 @@ done2231:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact2232:
+exact2288:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2233
+	JEQ sums2289
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2235
+	JZ activations2291
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2234
+	JNE halves2290
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2237
+	JNE more2293
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -74482,8 +74776,8 @@ exact2232:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored2236
-more2237:
+	JMP stored2292
+more2293:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -74527,13 +74821,13 @@ more2237:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored2236
-halves2234:
+	JMP stored2292
+halves2290:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2238
+	JNE more2294
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -74562,8 +74856,8 @@ halves2234:
 	VFMADD231PS Z10, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored2236
-more2238:
+	JMP stored2292
+more2294:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -74607,8 +74901,8 @@ more2238:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored2236
-activations2235:
+	JMP stored2292
+activations2291:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -74638,8 +74932,8 @@ activations2235:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored2236
-sums2233:
+	JMP stored2292
+sums2289:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -74654,19 +74948,19 @@ sums2233:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored2236:
+stored2292:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2227
+	JNZ unit2283
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2227:
+unit2283:
 	TESTQ R15, R15
-	JNZ group2226
+	JNZ group2282
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2239
+	JEQ exact2295
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -74682,12 +74976,12 @@ unit2227:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact2239:
+exact2295:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2225
+	JNZ panel2281
 	VZEROUPPER
 	RET
 
@@ -74701,7 +74995,7 @@ TEXT ·planes6Rows32AVX512x6(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z29
 	VPBROADCASTD word0f0f0f0f<>(SB), Z30
 	VPBROADCASTD word3f3f3f3f<>(SB), Z31
-panel2240:
+panel2296:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -74726,7 +75020,7 @@ panel2240:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2241:
+group2297:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -74743,9 +75037,9 @@ group2241:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest2244
+	JLT rest2300
 	PCALIGN $64
-loop2243:
+loop2299:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -74816,11 +75110,11 @@ loop2243:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2243
-rest2244:
+	JGE loop2299
+rest2300:
 	ADDQ $2, CX
-	JZ done2246
-one2245:
+	JZ done2302
+one2301:
 	VMOVDQU64 0(DI), Z28
 	VBROADCASTI64X4 64(DI), Z13
 	VPSRLVQ Z29, Z13, Z13
@@ -74851,11 +75145,11 @@ one2245:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2245
-done2246:
+	JNZ one2301
+done2302:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2247
+	JZ exact2303
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -74899,20 +75193,20 @@ done2246:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact2247:
+exact2303:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2248
+	JEQ sums2304
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2250
+	JZ activations2306
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2249
+	JNE halves2305
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2252
+	JNE more2308
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -74946,8 +75240,8 @@ exact2247:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored2251
-more2252:
+	JMP stored2307
+more2308:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -74999,13 +75293,13 @@ more2252:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored2251
-halves2249:
+	JMP stored2307
+halves2305:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2253
+	JNE more2309
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -75039,8 +75333,8 @@ halves2249:
 	VFMADD231PS Z12, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored2251
-more2253:
+	JMP stored2307
+more2309:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTPH2PS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -75092,8 +75386,8 @@ more2253:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored2251
-activations2250:
+	JMP stored2307
+activations2306:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -75129,8 +75423,8 @@ activations2250:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored2251
-sums2248:
+	JMP stored2307
+sums2304:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -75148,19 +75442,19 @@ sums2248:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored2251:
+stored2307:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2242
+	JNZ unit2298
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2242:
+unit2298:
 	TESTQ R15, R15
-	JNZ group2241
+	JNZ group2297
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2254
+	JEQ exact2310
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -75179,12 +75473,12 @@ unit2242:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact2254:
+exact2310:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2240
+	JNZ panel2296
 	VZEROUPPER
 	RET
 
@@ -75198,13 +75492,13 @@ TEXT ·planes6Rows32AVX512x7(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z19
 	VPBROADCASTD word0f0f0f0f<>(SB), Z20
 	VPBROADCASTD word3f3f3f3f<>(SB), Z21
-panel2255:
+panel2311:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z14, Z14, Z14
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2256
+	JEQ exact2312
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
@@ -75226,7 +75520,7 @@ panel2255:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z14, 64(BX)
-exact2256:
+exact2312:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -75236,7 +75530,7 @@ exact2256:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2257:
+group2313:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -75255,9 +75549,9 @@ group2257:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest2260
+	JLT rest2316
 	PCALIGN $64
-loop2259:
+loop2315:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -75335,11 +75629,11 @@ loop2259:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2259
-rest2260:
+	JGE loop2315
+rest2316:
 	ADDQ $2, CX
-	JZ done2262
-one2261:
+	JZ done2318
+one2317:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z18
 	VBROADCASTI64X4 64(DI), Z15
@@ -75374,11 +75668,11 @@ one2261:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2261
-done2262:
+	JNZ one2317
+done2318:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2263
+	JZ exact2319
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -75429,15 +75723,15 @@ done2262:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact2263:
+exact2319:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2264
+	JEQ sums2320
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2266
+	JZ activations2322
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2265
+	JNE halves2321
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -75514,8 +75808,8 @@ exact2263:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored2267
-halves2265:
+	JMP stored2323
+halves2321:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -75592,8 +75886,8 @@ halves2265:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored2267
-activations2266:
+	JMP stored2323
+activations2322:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -75649,8 +75943,8 @@ activations2266:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored2267
-sums2264:
+	JMP stored2323
+sums2320:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -75671,22 +75965,22 @@ sums2264:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored2267:
+stored2323:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2258
+	JNZ unit2314
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2258:
+unit2314:
 	TESTQ R15, R15
-	JNZ group2257
+	JNZ group2313
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2255
+	JNZ panel2311
 	VZEROUPPER
 	RET
 
@@ -75700,13 +75994,13 @@ TEXT ·planes6Rows32AVX512x8(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z21
 	VPBROADCASTD word0f0f0f0f<>(SB), Z22
 	VPBROADCASTD word3f3f3f3f<>(SB), Z23
-panel2268:
+panel2324:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2269
+	JEQ exact2325
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -75731,7 +76025,7 @@ panel2268:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
-exact2269:
+exact2325:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -75741,7 +76035,7 @@ exact2269:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2270:
+group2326:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -75762,9 +76056,9 @@ group2270:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest2273
+	JLT rest2329
 	PCALIGN $64
-loop2272:
+loop2328:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -75848,11 +76142,11 @@ loop2272:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2272
-rest2273:
+	JGE loop2328
+rest2329:
 	ADDQ $2, CX
-	JZ done2275
-one2274:
+	JZ done2331
+one2330:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z20
 	VBROADCASTI64X4 64(DI), Z17
@@ -75890,11 +76184,11 @@ one2274:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2274
-done2275:
+	JNZ one2330
+done2331:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2276
+	JZ exact2332
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -75952,15 +76246,15 @@ done2275:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact2276:
+exact2332:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2277
+	JEQ sums2333
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2279
+	JZ activations2335
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2278
+	JNE halves2334
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -76047,8 +76341,8 @@ exact2276:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored2280
-halves2278:
+	JMP stored2336
+halves2334:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -76135,8 +76429,8 @@ halves2278:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored2280
-activations2279:
+	JMP stored2336
+activations2335:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -76200,8 +76494,8 @@ activations2279:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored2280
-sums2277:
+	JMP stored2336
+sums2333:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -76225,22 +76519,22 @@ sums2277:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored2280:
+stored2336:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2271
+	JNZ unit2327
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2271:
+unit2327:
 	TESTQ R15, R15
-	JNZ group2270
+	JNZ group2326
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2268
+	JNZ panel2324
 	VZEROUPPER
 	RET
 
@@ -76254,13 +76548,13 @@ TEXT ·planes6Rows32AVX512x9(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z23
 	VPBROADCASTD word0f0f0f0f<>(SB), Z24
 	VPBROADCASTD word3f3f3f3f<>(SB), Z25
-panel2281:
+panel2337:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z18, Z18, Z18
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2282
+	JEQ exact2338
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -76288,7 +76582,7 @@ panel2281:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z18, 64(BX)
-exact2282:
+exact2338:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -76298,7 +76592,7 @@ exact2282:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2283:
+group2339:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -76321,9 +76615,9 @@ group2283:
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest2286
+	JLT rest2342
 	PCALIGN $64
-loop2285:
+loop2341:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -76413,11 +76707,11 @@ loop2285:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2285
-rest2286:
+	JGE loop2341
+rest2342:
 	ADDQ $2, CX
-	JZ done2288
-one2287:
+	JZ done2344
+one2343:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z22
 	VBROADCASTI64X4 64(DI), Z19
@@ -76458,11 +76752,11 @@ one2287:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2287
-done2288:
+	JNZ one2343
+done2344:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2289
+	JZ exact2345
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -76527,15 +76821,15 @@ done2288:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact2289:
+exact2345:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2290
+	JEQ sums2346
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2292
+	JZ activations2348
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2291
+	JNE halves2347
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -76632,8 +76926,8 @@ exact2289:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored2293
-halves2291:
+	JMP stored2349
+halves2347:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -76730,8 +77024,8 @@ halves2291:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored2293
-activations2292:
+	JMP stored2349
+activations2348:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -76803,8 +77097,8 @@ activations2292:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored2293
-sums2290:
+	JMP stored2349
+sums2346:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -76831,22 +77125,22 @@ sums2290:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored2293:
+stored2349:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2284
+	JNZ unit2340
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2284:
+unit2340:
 	TESTQ R15, R15
-	JNZ group2283
+	JNZ group2339
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2281
+	JNZ panel2337
 	VZEROUPPER
 	RET
 
@@ -76860,13 +77154,13 @@ TEXT ·planes6Rows32AVX512x10(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 	VPBROADCASTD word3f3f3f3f<>(SB), Z27
-panel2294:
+panel2350:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z20, Z20, Z20
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2295
+	JEQ exact2351
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
@@ -76897,7 +77191,7 @@ panel2294:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact2295:
+exact2351:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -76907,7 +77201,7 @@ exact2295:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2296:
+group2352:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -76932,9 +77226,9 @@ group2296:
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest2299
+	JLT rest2355
 	PCALIGN $64
-loop2298:
+loop2354:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -77030,11 +77324,11 @@ loop2298:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2298
-rest2299:
+	JGE loop2354
+rest2355:
 	ADDQ $2, CX
-	JZ done2301
-one2300:
+	JZ done2357
+one2356:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z24
 	VBROADCASTI64X4 64(DI), Z21
@@ -77078,11 +77372,11 @@ one2300:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2300
-done2301:
+	JNZ one2356
+done2357:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2302
+	JZ exact2358
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -77154,15 +77448,15 @@ done2301:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact2302:
+exact2358:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2303
+	JEQ sums2359
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2305
+	JZ activations2361
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2304
+	JNE halves2360
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -77269,8 +77563,8 @@ exact2302:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored2306
-halves2304:
+	JMP stored2362
+halves2360:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -77377,8 +77671,8 @@ halves2304:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored2306
-activations2305:
+	JMP stored2362
+activations2361:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -77458,8 +77752,8 @@ activations2305:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored2306
-sums2303:
+	JMP stored2362
+sums2359:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -77489,22 +77783,22 @@ sums2303:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored2306:
+stored2362:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2297
+	JNZ unit2353
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2297:
+unit2353:
 	TESTQ R15, R15
-	JNZ group2296
+	JNZ group2352
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2294
+	JNZ panel2350
 	VZEROUPPER
 	RET
 
@@ -77518,13 +77812,13 @@ TEXT ·planes6Rows32AVX512x11(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z27
 	VPBROADCASTD word0f0f0f0f<>(SB), Z28
 	VPBROADCASTD word3f3f3f3f<>(SB), Z29
-panel2307:
+panel2363:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z22, Z22, Z22
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2308
+	JEQ exact2364
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
@@ -77558,7 +77852,7 @@ panel2307:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z22, 64(BX)
-exact2308:
+exact2364:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -77568,7 +77862,7 @@ exact2308:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2309:
+group2365:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -77595,9 +77889,9 @@ group2309:
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest2312
+	JLT rest2368
 	PCALIGN $64
-loop2311:
+loop2367:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -77699,11 +77993,11 @@ loop2311:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2311
-rest2312:
+	JGE loop2367
+rest2368:
 	ADDQ $2, CX
-	JZ done2314
-one2313:
+	JZ done2370
+one2369:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z26
 	VBROADCASTI64X4 64(DI), Z23
@@ -77750,11 +78044,11 @@ one2313:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2313
-done2314:
+	JNZ one2369
+done2370:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2315
+	JZ exact2371
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -77833,15 +78127,15 @@ done2314:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact2315:
+exact2371:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2316
+	JEQ sums2372
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2318
+	JZ activations2374
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2317
+	JNE halves2373
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -77958,8 +78252,8 @@ exact2315:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored2319
-halves2317:
+	JMP stored2375
+halves2373:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -78076,8 +78370,8 @@ halves2317:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored2319
-activations2318:
+	JMP stored2375
+activations2374:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -78165,8 +78459,8 @@ activations2318:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored2319
-sums2316:
+	JMP stored2375
+sums2372:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -78199,22 +78493,22 @@ sums2316:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored2319:
+stored2375:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2310
+	JNZ unit2366
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2310:
+unit2366:
 	TESTQ R15, R15
-	JNZ group2309
+	JNZ group2365
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2307
+	JNZ panel2363
 	VZEROUPPER
 	RET
 
@@ -78228,13 +78522,13 @@ TEXT ·planes6Rows32AVX512x12(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z29
 	VPBROADCASTD word0f0f0f0f<>(SB), Z30
 	VPBROADCASTD word3f3f3f3f<>(SB), Z31
-panel2320:
+panel2376:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z24, Z24, Z24
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2321
+	JEQ exact2377
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
@@ -78271,7 +78565,7 @@ panel2320:
 	ADDQ R9, BX
 	VMOVUPS Z24, 0(BX)
 	VMOVUPS Z24, 64(BX)
-exact2321:
+exact2377:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -78281,7 +78575,7 @@ exact2321:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2322:
+group2378:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -78310,9 +78604,9 @@ group2322:
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest2325
+	JLT rest2381
 	PCALIGN $64
-loop2324:
+loop2380:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -78420,11 +78714,11 @@ loop2324:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2324
-rest2325:
+	JGE loop2380
+rest2381:
 	ADDQ $2, CX
-	JZ done2327
-one2326:
+	JZ done2383
+one2382:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z28
 	VBROADCASTI64X4 64(DI), Z25
@@ -78474,11 +78768,11 @@ one2326:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2326
-done2327:
+	JNZ one2382
+done2383:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2328
+	JZ exact2384
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -78564,15 +78858,15 @@ done2327:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact2328:
+exact2384:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2329
+	JEQ sums2385
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2331
+	JZ activations2387
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2330
+	JNE halves2386
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -78699,8 +78993,8 @@ exact2328:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored2332
-halves2330:
+	JMP stored2388
+halves2386:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -78827,8 +79121,8 @@ halves2330:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored2332
-activations2331:
+	JMP stored2388
+activations2387:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -78924,8 +79218,8 @@ activations2331:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored2332
-sums2329:
+	JMP stored2388
+sums2385:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -78961,22 +79255,22 @@ sums2329:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored2332:
+stored2388:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2323
+	JNZ unit2379
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2323:
+unit2379:
 	TESTQ R15, R15
-	JNZ group2322
+	JNZ group2378
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2320
+	JNZ panel2376
 	VZEROUPPER
 	RET
 
@@ -78990,7 +79284,7 @@ TEXT ·planes6Rows32KeptAVX512x7(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
 	VPBROADCASTD word3f3f3f3f<>(SB), Z26
-panel2333:
+panel2389:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -79017,7 +79311,7 @@ panel2333:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2334:
+group2390:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -79030,9 +79324,9 @@ group2334:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest2337
+	JLT rest2393
 	PCALIGN $64
-loop2336:
+loop2392:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -79093,11 +79387,11 @@ loop2336:
 	ADDQ $384, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2336
-rest2337:
+	JGE loop2392
+rest2393:
 	ADDQ $4, CX
-	JZ done2339
-one2338:
+	JZ done2395
+one2394:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z23
 	VBROADCASTI64X4 64(DI), Z21
@@ -79115,11 +79409,11 @@ one2338:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2338
-done2339:
+	JNZ one2394
+done2395:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2340
+	JZ exact2396
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z21
@@ -79149,20 +79443,20 @@ done2339:
 	VPMOVSXBD 0(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact2340:
+exact2396:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2341
+	JEQ sums2397
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2343
+	JZ activations2399
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2342
+	JNE halves2398
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2345
+	JNE more2401
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -79185,8 +79479,8 @@ exact2340:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored2344
-more2345:
+	JMP stored2400
+more2401:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -79223,13 +79517,13 @@ more2345:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored2344
-halves2342:
+	JMP stored2400
+halves2398:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2346
+	JNE more2402
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -79252,8 +79546,8 @@ halves2342:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored2344
-more2346:
+	JMP stored2400
+more2402:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 0(CX), Z21
 	PREFETCHT1 2048(CX)
@@ -79290,8 +79584,8 @@ more2346:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z19
-	JMP stored2344
-activations2343:
+	JMP stored2400
+activations2399:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z7
@@ -79319,8 +79613,8 @@ activations2343:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z19
-	JMP stored2344
-sums2341:
+	JMP stored2400
+sums2397:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -79334,7 +79628,7 @@ sums2341:
 	VMOVUPS Z5, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
-stored2344:
+stored2400:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $96, CX, BX
 	SUBQ BX, DI
@@ -79348,9 +79642,9 @@ stored2344:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z5
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	SUBQ $4, CX
-	JLT rest2348
+	JLT rest2404
 	PCALIGN $64
-loop2347:
+loop2403:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -79411,11 +79705,11 @@ loop2347:
 	ADDQ $384, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2347
-rest2348:
+	JGE loop2403
+rest2404:
 	ADDQ $4, CX
-	JZ done2350
-one2349:
+	JZ done2406
+one2405:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z23
 	VBROADCASTI64X4 64(DI), Z21
@@ -79433,11 +79727,11 @@ one2349:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2349
-done2350:
+	JNZ one2405
+done2406:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2351
+	JZ exact2407
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 16(CX), Z21
@@ -79467,20 +79761,20 @@ done2350:
 	VPMOVSXBD 16(CX), Z21
 	VPMULLD Z22, Z21, Z21
 	VPSUBD Z21, Z6, Z6
-exact2351:
+exact2407:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2352
+	JEQ sums2408
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2354
+	JZ activations2410
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2353
+	JNE halves2409
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2356
+	JNE more2412
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -79503,8 +79797,8 @@ exact2351:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored2355
-more2356:
+	JMP stored2411
+more2412:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VMOVUPS 64(CX), Z21
 	PREFETCHT1 2112(CX)
@@ -79541,13 +79835,13 @@ more2356:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored2355
-halves2353:
+	JMP stored2411
+halves2409:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2357
+	JNE more2413
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -79570,8 +79864,8 @@ halves2353:
 	ADDQ R9, BX
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored2355
-more2357:
+	JMP stored2411
+more2413:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTPH2PS 32(CX), Z21
 	PREFETCHT1 2080(CX)
@@ -79608,8 +79902,8 @@ more2357:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z22, Z6, Z6
 	VFMADD231PS Z21, Z6, Z20
-	JMP stored2355
-activations2354:
+	JMP stored2411
+activations2410:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z22, Z0, Z8
@@ -79637,8 +79931,8 @@ activations2354:
 	VPBROADCASTD (TokenGroup_Scale+6*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z22, Z6, Z20
-	JMP stored2355
-sums2352:
+	JMP stored2411
+sums2408:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -79652,19 +79946,19 @@ sums2352:
 	VMOVUPS Z5, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z6, 64(BX)
-stored2355:
+stored2411:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2335
+	JNZ unit2391
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2335:
+unit2391:
 	TESTQ R15, R15
-	JNZ group2334
+	JNZ group2390
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2358
+	JEQ exact2414
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z7, 0(BX)
 	VMOVUPS Z8, 64(BX)
@@ -79686,12 +79980,12 @@ unit2335:
 	ADDQ R9, BX
 	VMOVUPS Z19, 0(BX)
 	VMOVUPS Z20, 64(BX)
-exact2358:
+exact2414:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2333
+	JNZ panel2389
 	VZEROUPPER
 	RET
 
@@ -79705,7 +79999,7 @@ TEXT ·planes6Rows32KeptAVX512x8(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z27
 	VPBROADCASTD word0f0f0f0f<>(SB), Z28
 	VPBROADCASTD word3f3f3f3f<>(SB), Z29
-panel2359:
+panel2415:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -79734,7 +80028,7 @@ panel2359:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2360:
+group2416:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -79748,9 +80042,9 @@ group2360:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest2363
+	JLT rest2419
 	PCALIGN $64
-loop2362:
+loop2418:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -79815,11 +80109,11 @@ loop2362:
 	ADDQ $384, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2362
-rest2363:
+	JGE loop2418
+rest2419:
 	ADDQ $4, CX
-	JZ done2365
-one2364:
+	JZ done2421
+one2420:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z26
 	VBROADCASTI64X4 64(DI), Z24
@@ -79838,11 +80132,11 @@ one2364:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2364
-done2365:
+	JNZ one2420
+done2421:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2366
+	JZ exact2422
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 0(CX), Z24
@@ -79876,20 +80170,20 @@ done2365:
 	VPMOVSXBD 0(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact2366:
+exact2422:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2367
+	JEQ sums2423
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2369
+	JZ activations2425
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2368
+	JNE halves2424
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2371
+	JNE more2427
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -79915,8 +80209,8 @@ exact2366:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored2370
-more2371:
+	JMP stored2426
+more2427:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -79958,13 +80252,13 @@ more2371:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored2370
-halves2368:
+	JMP stored2426
+halves2424:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2372
+	JNE more2428
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -79990,8 +80284,8 @@ halves2368:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored2370
-more2372:
+	JMP stored2426
+more2428:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 0(CX), Z24
 	PREFETCHT1 2048(CX)
@@ -80033,8 +80327,8 @@ more2372:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z22
-	JMP stored2370
-activations2369:
+	JMP stored2426
+activations2425:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z8
@@ -80066,8 +80360,8 @@ activations2369:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z22
-	JMP stored2370
-sums2367:
+	JMP stored2426
+sums2423:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -80083,7 +80377,7 @@ sums2367:
 	VMOVUPS Z6, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 0(BX)
-stored2370:
+stored2426:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $96, CX, BX
 	SUBQ BX, DI
@@ -80098,9 +80392,9 @@ stored2370:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	SUBQ $4, CX
-	JLT rest2374
+	JLT rest2430
 	PCALIGN $64
-loop2373:
+loop2429:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -80165,11 +80459,11 @@ loop2373:
 	ADDQ $384, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2373
-rest2374:
+	JGE loop2429
+rest2430:
 	ADDQ $4, CX
-	JZ done2376
-one2375:
+	JZ done2432
+one2431:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z26
 	VBROADCASTI64X4 64(DI), Z24
@@ -80188,11 +80482,11 @@ one2375:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2375
-done2376:
+	JNZ one2431
+done2432:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2377
+	JZ exact2433
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 16(CX), Z24
@@ -80226,20 +80520,20 @@ done2376:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z25, Z24, Z24
 	VPSUBD Z24, Z7, Z7
-exact2377:
+exact2433:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2378
+	JEQ sums2434
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2380
+	JZ activations2436
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2379
+	JNE halves2435
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2382
+	JNE more2438
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -80265,8 +80559,8 @@ exact2377:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored2381
-more2382:
+	JMP stored2437
+more2438:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VMOVUPS 64(CX), Z24
 	PREFETCHT1 2112(CX)
@@ -80308,13 +80602,13 @@ more2382:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored2381
-halves2379:
+	JMP stored2437
+halves2435:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2383
+	JNE more2439
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -80340,8 +80634,8 @@ halves2379:
 	ADDQ R9, BX
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored2381
-more2383:
+	JMP stored2437
+more2439:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTPH2PS 32(CX), Z24
 	PREFETCHT1 2080(CX)
@@ -80383,8 +80677,8 @@ more2383:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z25, Z7, Z7
 	VFMADD231PS Z24, Z7, Z23
-	JMP stored2381
-activations2380:
+	JMP stored2437
+activations2436:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z25, Z0, Z9
@@ -80416,8 +80710,8 @@ activations2380:
 	VPBROADCASTD (TokenGroup_Scale+7*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z25, Z7, Z23
-	JMP stored2381
-sums2378:
+	JMP stored2437
+sums2434:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -80433,19 +80727,19 @@ sums2378:
 	VMOVUPS Z6, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z7, 64(BX)
-stored2381:
+stored2437:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2361
+	JNZ unit2417
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2361:
+unit2417:
 	TESTQ R15, R15
-	JNZ group2360
+	JNZ group2416
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2384
+	JEQ exact2440
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
@@ -80470,12 +80764,12 @@ unit2361:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact2384:
+exact2440:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2359
+	JNZ panel2415
 	VZEROUPPER
 	RET
 
@@ -80488,7 +80782,7 @@ TEXT ·planes6Rows32KeptAVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z30
 	VPBROADCASTD word0f0f0f0f<>(SB), Z31
-panel2385:
+panel2441:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -80519,7 +80813,7 @@ panel2385:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2386:
+group2442:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -80534,9 +80828,9 @@ group2386:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest2389
+	JLT rest2445
 	PCALIGN $64
-loop2388:
+loop2444:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 0(DI)(R12*1)
 	PREFETCHT1 128(DI)(R12*1)
@@ -80605,11 +80899,11 @@ loop2388:
 	ADDQ $384, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2388
-rest2389:
+	JGE loop2444
+rest2445:
 	ADDQ $4, CX
-	JZ done2391
-one2390:
+	JZ done2447
+one2446:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z29
 	VBROADCASTI64X4 64(DI), Z27
@@ -80629,11 +80923,11 @@ one2390:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2390
-done2391:
+	JNZ one2446
+done2447:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2392
+	JZ exact2448
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z27
@@ -80671,20 +80965,20 @@ done2391:
 	VPMOVSXBD 0(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact2392:
+exact2448:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2393
+	JEQ sums2449
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2395
+	JZ activations2451
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2394
+	JNE halves2450
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2397
+	JNE more2453
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -80713,8 +81007,8 @@ exact2392:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored2396
-more2397:
+	JMP stored2452
+more2453:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -80761,13 +81055,13 @@ more2397:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored2396
-halves2394:
+	JMP stored2452
+halves2450:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2398
+	JNE more2454
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
 	VCVTDQ2PS Z0, Z0
@@ -80796,8 +81090,8 @@ halves2394:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored2396
-more2398:
+	JMP stored2452
+more2454:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 0(CX), Z27
 	PREFETCHT1 2048(CX)
@@ -80844,8 +81138,8 @@ more2398:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z25
-	JMP stored2396
-activations2395:
+	JMP stored2452
+activations2451:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z9
@@ -80881,8 +81175,8 @@ activations2395:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z25
-	JMP stored2396
-sums2393:
+	JMP stored2452
+sums2449:
 	VMOVUPS Z0, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 0(BX)
@@ -80900,7 +81194,7 @@ sums2393:
 	VMOVUPS Z7, 0(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
-stored2396:
+stored2452:
 	MOVQ Tile_GroupSteps(AX), CX
 	IMUL3Q $96, CX, BX
 	SUBQ BX, DI
@@ -80916,9 +81210,9 @@ stored2396:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z7
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z8
 	SUBQ $4, CX
-	JLT rest2400
+	JLT rest2456
 	PCALIGN $64
-loop2399:
+loop2455:
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	PREFETCHT1 64(DI)(R12*1)
 	PREFETCHT1 192(DI)(R12*1)
@@ -80987,11 +81281,11 @@ loop2399:
 	ADDQ $384, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop2399
-rest2400:
+	JGE loop2455
+rest2456:
 	ADDQ $4, CX
-	JZ done2402
-one2401:
+	JZ done2458
+one2457:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z29
 	VBROADCASTI64X4 64(DI), Z27
@@ -81011,11 +81305,11 @@ one2401:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2401
-done2402:
+	JNZ one2457
+done2458:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2403
+	JZ exact2459
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 16(CX), Z27
@@ -81053,20 +81347,20 @@ done2402:
 	VPMOVSXBD 16(CX), Z27
 	VPMULLD Z28, Z27, Z27
 	VPSUBD Z27, Z8, Z8
-exact2403:
+exact2459:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2404
+	JEQ sums2460
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2406
+	JZ activations2462
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2405
+	JNE halves2461
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2408
+	JNE more2464
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
 	VCVTDQ2PS Z0, Z0
@@ -81095,8 +81389,8 @@ exact2403:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored2407
-more2408:
+	JMP stored2463
+more2464:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VMOVUPS 64(CX), Z27
 	PREFETCHT1 2112(CX)
@@ -81143,13 +81437,13 @@ more2408:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored2407
-halves2405:
+	JMP stored2463
+halves2461:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2409
+	JNE more2465
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
 	VCVTDQ2PS Z0, Z0
@@ -81178,8 +81472,8 @@ halves2405:
 	ADDQ R9, BX
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored2407
-more2409:
+	JMP stored2463
+more2465:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTPH2PS 32(CX), Z27
 	PREFETCHT1 2080(CX)
@@ -81226,8 +81520,8 @@ more2409:
 	VCVTDQ2PS Z8, Z8
 	VMULPS Z28, Z8, Z8
 	VFMADD231PS Z27, Z8, Z26
-	JMP stored2407
-activations2406:
+	JMP stored2463
+activations2462:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z28, Z0, Z10
@@ -81263,8 +81557,8 @@ activations2406:
 	VPBROADCASTD (TokenGroup_Scale+8*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z8, Z8
 	VFMADD231PS Z28, Z8, Z26
-	JMP stored2407
-sums2404:
+	JMP stored2463
+sums2460:
 	VMOVUPS Z0, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z1, 64(BX)
@@ -81282,19 +81576,19 @@ sums2404:
 	VMOVUPS Z7, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z8, 64(BX)
-stored2407:
+stored2463:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2387
+	JNZ unit2443
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2387:
+unit2443:
 	TESTQ R15, R15
-	JNZ group2386
+	JNZ group2442
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2410
+	JEQ exact2466
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z9, 0(BX)
 	VMOVUPS Z10, 64(BX)
@@ -81322,12 +81616,12 @@ unit2387:
 	ADDQ R9, BX
 	VMOVUPS Z25, 0(BX)
 	VMOVUPS Z26, 64(BX)
-exact2410:
+exact2466:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2385
+	JNZ panel2441
 	VZEROUPPER
 	RET
 
@@ -81344,13 +81638,13 @@ TEXT ·fields2Fours32AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z21
 	VPBROADCASTD word30303030<>(SB), Z22
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z23
-panel2411:
+panel2467:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2412
+	JEQ exact2468
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -81360,7 +81654,7 @@ panel2411:
 	VMOVUPS Z16, 320(BX)
 	VMOVUPS Z16, 384(BX)
 	VMOVUPS Z16, 448(BX)
-exact2412:
+exact2468:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -81370,7 +81664,7 @@ exact2412:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2413:
+group2469:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -81391,9 +81685,9 @@ group2413:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest2416
+	JLT rest2472
 	PCALIGN $64
-loop2415:
+loop2471:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -81493,11 +81787,11 @@ loop2415:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop2415
-rest2416:
+	JGE loop2471
+rest2472:
 	ADDQ $2, CX
-	JZ done2418
-one2417:
+	JZ done2474
+one2473:
 	VPBROADCASTD 0(SI), Z20
 	VPBLENDMD.BCST 4(SI), Z20, K1, Z20
 	VMOVDQU64 0(DI), Z16
@@ -81535,13 +81829,13 @@ one2417:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one2417
-done2418:
+	JNZ one2473
+done2474:
 	TESTQ R15, R15
-	JNZ whole2419
+	JNZ whole2475
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole2419
+	JZ whole2475
 	KMOVW BX, K2
 	VPBROADCASTD 0(SI), Z20
 	VPBLENDMD.BCST 4(SI), Z20, K1, Z20
@@ -81578,7 +81872,7 @@ done2418:
 	VPDPBUSD Z20, Z17, Z13
 	VPDPBUSD Z20, Z18, Z14
 	VPDPBUSD Z20, Z19, Z15
-whole2419:
+whole2475:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -81628,7 +81922,7 @@ whole2419:
 	VSHUFI64X2 $0xEE, Z15, Z14, Z14
 	VPADDD Z16, Z14, Z14
 	CMPL Tile_Mul(AX), $1
-	JEQ one2420
+	JEQ one2476
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -81637,7 +81931,7 @@ whole2419:
 	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
 	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
-one2420:
+one2476:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z2, Z2
@@ -81650,7 +81944,7 @@ one2420:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2421
+	JZ exact2477
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -81680,15 +81974,15 @@ one2420:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z14, Z14
-exact2421:
+exact2477:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2422
+	JEQ sums2478
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2424
+	JZ activations2480
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2423
+	JNE halves2479
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -81736,8 +82030,8 @@ exact2421:
 	VMULPS Z20, Z14, Z14
 	VFMADD213PS 448(BX), Z16, Z14
 	VMOVUPS Z14, 448(BX)
-	JMP stored2425
-halves2423:
+	JMP stored2481
+halves2479:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -81785,8 +82079,8 @@ halves2423:
 	VMULPS Z20, Z14, Z14
 	VFMADD213PS 448(BX), Z16, Z14
 	VMOVUPS Z14, 448(BX)
-	JMP stored2425
-activations2424:
+	JMP stored2481
+activations2480:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -81812,8 +82106,8 @@ activations2424:
 	VCVTDQ2PS Z14, Z14
 	VFMADD213PS 448(BX), Z20, Z14
 	VMOVUPS Z14, 448(BX)
-	JMP stored2425
-sums2422:
+	JMP stored2481
+sums2478:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z4, 128(BX)
@@ -81822,22 +82116,22 @@ sums2422:
 	VMOVUPS Z10, 320(BX)
 	VMOVUPS Z12, 384(BX)
 	VMOVUPS Z14, 448(BX)
-stored2425:
+stored2481:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2414
+	JNZ unit2470
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2414:
+unit2470:
 	TESTQ R15, R15
-	JNZ group2413
+	JNZ group2469
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2411
+	JNZ panel2467
 	VZEROUPPER
 	RET
 
@@ -81855,13 +82149,13 @@ TEXT ·ternaryFours32AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel2426:
+panel2482:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2427
+	JEQ exact2483
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -81871,7 +82165,7 @@ panel2426:
 	VMOVUPS Z16, 320(BX)
 	VMOVUPS Z16, 384(BX)
 	VMOVUPS Z16, 448(BX)
-exact2427:
+exact2483:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -81881,7 +82175,7 @@ exact2427:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2428:
+group2484:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -81902,9 +82196,9 @@ group2428:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest2431
+	JLT rest2487
 	PCALIGN $64
-loop2430:
+loop2486:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -82020,11 +82314,11 @@ loop2430:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop2430
-rest2431:
+	JGE loop2486
+rest2487:
 	ADDQ $2, CX
-	JZ done2433
-one2432:
+	JZ done2489
+one2488:
 	VPBROADCASTD 0(SI), Z20
 	VPBLENDMD.BCST 4(SI), Z20, K1, Z20
 	VMOVDQU64 0(DI), Z16
@@ -82070,13 +82364,13 @@ one2432:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one2432
-done2433:
+	JNZ one2488
+done2489:
 	TESTQ R15, R15
-	JNZ whole2434
+	JNZ whole2490
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole2434
+	JZ whole2490
 	KMOVW BX, K2
 	VPBROADCASTD 0(SI), Z20
 	VPBLENDMD.BCST 4(SI), Z20, K1, Z20
@@ -82121,7 +82415,7 @@ done2433:
 	VPDPBUSD Z20, Z17, Z13
 	VPDPBUSD Z20, Z18, Z14
 	VPDPBUSD Z20, Z19, Z15
-whole2434:
+whole2490:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -82182,7 +82476,7 @@ whole2434:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2435
+	JZ exact2491
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -82212,15 +82506,15 @@ whole2434:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z14, Z14
-exact2435:
+exact2491:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2436
+	JEQ sums2492
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2438
+	JZ activations2494
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2437
+	JNE halves2493
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -82268,8 +82562,8 @@ exact2435:
 	VMULPS Z20, Z14, Z14
 	VFMADD213PS 448(BX), Z16, Z14
 	VMOVUPS Z14, 448(BX)
-	JMP stored2439
-halves2437:
+	JMP stored2495
+halves2493:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -82317,8 +82611,8 @@ halves2437:
 	VMULPS Z20, Z14, Z14
 	VFMADD213PS 448(BX), Z16, Z14
 	VMOVUPS Z14, 448(BX)
-	JMP stored2439
-activations2438:
+	JMP stored2495
+activations2494:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -82344,8 +82638,8 @@ activations2438:
 	VCVTDQ2PS Z14, Z14
 	VFMADD213PS 448(BX), Z20, Z14
 	VMOVUPS Z14, 448(BX)
-	JMP stored2439
-sums2436:
+	JMP stored2495
+sums2492:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z4, 128(BX)
@@ -82354,22 +82648,22 @@ sums2436:
 	VMOVUPS Z10, 320(BX)
 	VMOVUPS Z12, 384(BX)
 	VMOVUPS Z14, 448(BX)
-stored2439:
+stored2495:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2429
+	JNZ unit2485
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2429:
+unit2485:
 	TESTQ R15, R15
-	JNZ group2428
+	JNZ group2484
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2426
+	JNZ panel2482
 	VZEROUPPER
 	RET
 
@@ -82383,7 +82677,7 @@ TEXT ·fields2Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z25
 	VPBROADCASTD word30303030<>(SB), Z26
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z27
-panel2440:
+panel2496:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -82404,7 +82698,7 @@ panel2440:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2441:
+group2497:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -82417,9 +82711,9 @@ group2441:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest2444
+	JLT rest2500
 	PCALIGN $64
-loop2443:
+loop2499:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -82471,11 +82765,11 @@ loop2443:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2443
-rest2444:
+	JGE loop2499
+rest2500:
 	ADDQ $2, CX
-	JZ done2446
-one2445:
+	JZ done2502
+one2501:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z25, Z8, Z9
 	VPANDD Z26, Z8, Z10
@@ -82496,8 +82790,8 @@ one2445:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2445
-done2446:
+	JNZ one2501
+done2502:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -82511,7 +82805,7 @@ done2446:
 	VPSUBD Z7, Z4, Z4
 	VPSRAD $6, Z7, Z7
 	CMPL Tile_Mul(AX), $1
-	JEQ one2447
+	JEQ one2503
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -82520,7 +82814,7 @@ done2446:
 	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
 	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-one2447:
+one2503:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z1, Z1
@@ -82533,7 +82827,7 @@ one2447:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2448
+	JZ exact2504
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -82561,20 +82855,20 @@ one2447:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact2448:
+exact2504:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2449
+	JEQ sums2505
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2451
+	JZ activations2507
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2450
+	JNE halves2506
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2453
+	JNE more2509
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -82600,8 +82894,8 @@ exact2448:
 	VMOVUPS 192(CX), Z15
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2452
-more2453:
+	JMP stored2508
+more2509:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -82636,13 +82930,13 @@ more2453:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2452
-halves2450:
+	JMP stored2508
+halves2506:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2454
+	JNE more2510
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -82668,8 +82962,8 @@ halves2450:
 	VCVTPH2PS 96(CX), Z15
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2452
-more2454:
+	JMP stored2508
+more2510:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -82704,8 +82998,8 @@ more2454:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2452
-activations2451:
+	JMP stored2508
+activations2507:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -82723,8 +83017,8 @@ activations2451:
 	VFMADD231PS Z16, Z6, Z23
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z16, Z7, Z24
-	JMP stored2452
-sums2449:
+	JMP stored2508
+sums2505:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -82733,19 +83027,19 @@ sums2449:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-stored2452:
+stored2508:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2442
+	JNZ unit2498
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2442:
+unit2498:
 	TESTQ R15, R15
-	JNZ group2441
+	JNZ group2497
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2455
+	JEQ exact2511
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -82755,12 +83049,12 @@ unit2442:
 	VMOVUPS Z22, 320(BX)
 	VMOVUPS Z23, 384(BX)
 	VMOVUPS Z24, 448(BX)
-exact2455:
+exact2511:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2440
+	JNZ panel2496
 	VZEROUPPER
 	RET
 
@@ -82775,13 +83069,13 @@ TEXT ·fields2Fours64AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z21
 	VPBROADCASTD word30303030<>(SB), Z22
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z23
-panel2456:
+panel2512:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2457
+	JEQ exact2513
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -82799,7 +83093,7 @@ panel2456:
 	VMOVUPS Z16, 832(BX)
 	VMOVUPS Z16, 896(BX)
 	VMOVUPS Z16, 960(BX)
-exact2457:
+exact2513:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -82809,7 +83103,7 @@ exact2457:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2458:
+group2514:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -82830,9 +83124,9 @@ group2458:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest2461
+	JLT rest2517
 	PCALIGN $64
-loop2460:
+loop2516:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -82930,11 +83224,11 @@ loop2460:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2460
-rest2461:
+	JGE loop2516
+rest2517:
 	ADDQ $2, CX
-	JZ done2463
-one2462:
+	JZ done2519
+one2518:
 	VPBROADCASTD 0(SI), Z20
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z21, Z16, Z17
@@ -82971,8 +83265,8 @@ one2462:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2462
-done2463:
+	JNZ one2518
+done2519:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -82998,7 +83292,7 @@ done2463:
 	VPSUBD Z15, Z12, Z12
 	VPSRAD $6, Z15, Z15
 	CMPL Tile_Mul(AX), $1
-	JEQ one2464
+	JEQ one2520
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -83015,7 +83309,7 @@ done2463:
 	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
 	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
-one2464:
+one2520:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z1, Z1
@@ -83036,7 +83330,7 @@ one2464:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2465
+	JZ exact2521
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -83090,15 +83384,15 @@ one2464:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact2465:
+exact2521:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2466
+	JEQ sums2522
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2468
+	JZ activations2524
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2467
+	JNE halves2523
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -83186,8 +83480,8 @@ exact2465:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 960(BX), Z16, Z15
 	VMOVUPS Z15, 960(BX)
-	JMP stored2469
-halves2467:
+	JMP stored2525
+halves2523:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -83275,8 +83569,8 @@ halves2467:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 960(BX), Z16, Z15
 	VMOVUPS Z15, 960(BX)
-	JMP stored2469
-activations2468:
+	JMP stored2525
+activations2524:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -83326,8 +83620,8 @@ activations2468:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 960(BX), Z20, Z15
 	VMOVUPS Z15, 960(BX)
-	JMP stored2469
-sums2466:
+	JMP stored2525
+sums2522:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -83344,22 +83638,22 @@ sums2466:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-stored2469:
+stored2525:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2459
+	JNZ unit2515
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2459:
+unit2515:
 	TESTQ R15, R15
-	JNZ group2458
+	JNZ group2514
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $1024, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2456
+	JNZ panel2512
 	VZEROUPPER
 	RET
 
@@ -83374,7 +83668,7 @@ TEXT ·ternaryPairs64AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
 	VPBROADCASTD word30303030<>(SB), Z27
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z28
-panel2470:
+panel2526:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -83395,7 +83689,7 @@ panel2470:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2471:
+group2527:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -83408,9 +83702,9 @@ group2471:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest2474
+	JLT rest2530
 	PCALIGN $64
-loop2473:
+loop2529:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -83470,11 +83764,11 @@ loop2473:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2473
-rest2474:
+	JGE loop2529
+rest2530:
 	ADDQ $2, CX
-	JZ done2476
-one2475:
+	JZ done2532
+one2531:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z25, Z9, Z8
@@ -83499,8 +83793,8 @@ one2475:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2475
-done2476:
+	JNZ one2531
+done2532:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -83525,7 +83819,7 @@ done2476:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2477
+	JZ exact2533
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -83553,20 +83847,20 @@ done2476:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact2477:
+exact2533:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2478
+	JEQ sums2534
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2480
+	JZ activations2536
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2479
+	JNE halves2535
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2482
+	JNE more2538
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -83592,8 +83886,8 @@ exact2477:
 	VMOVUPS 192(CX), Z15
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2481
-more2482:
+	JMP stored2537
+more2538:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -83628,13 +83922,13 @@ more2482:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2481
-halves2479:
+	JMP stored2537
+halves2535:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2483
+	JNE more2539
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -83660,8 +83954,8 @@ halves2479:
 	VCVTPH2PS 96(CX), Z15
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2481
-more2483:
+	JMP stored2537
+more2539:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -83696,8 +83990,8 @@ more2483:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2481
-activations2480:
+	JMP stored2537
+activations2536:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -83715,8 +84009,8 @@ activations2480:
 	VFMADD231PS Z16, Z6, Z23
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z16, Z7, Z24
-	JMP stored2481
-sums2478:
+	JMP stored2537
+sums2534:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -83725,19 +84019,19 @@ sums2478:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-stored2481:
+stored2537:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2472
+	JNZ unit2528
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2472:
+unit2528:
 	TESTQ R15, R15
-	JNZ group2471
+	JNZ group2527
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2484
+	JEQ exact2540
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -83747,12 +84041,12 @@ unit2472:
 	VMOVUPS Z22, 320(BX)
 	VMOVUPS Z23, 384(BX)
 	VMOVUPS Z24, 448(BX)
-exact2484:
+exact2540:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2470
+	JNZ panel2526
 	VZEROUPPER
 	RET
 
@@ -83768,13 +84062,13 @@ TEXT ·ternaryFours64AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel2485:
+panel2541:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	VPXORD Z16, Z16, Z16
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2486
+	JEQ exact2542
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z16, 64(BX)
@@ -83792,7 +84086,7 @@ panel2485:
 	VMOVUPS Z16, 832(BX)
 	VMOVUPS Z16, 896(BX)
 	VMOVUPS Z16, 960(BX)
-exact2486:
+exact2542:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -83802,7 +84096,7 @@ exact2486:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2487:
+group2543:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -83823,9 +84117,9 @@ group2487:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest2490
+	JLT rest2546
 	PCALIGN $64
-loop2489:
+loop2545:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -83939,11 +84233,11 @@ loop2489:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2489
-rest2490:
+	JGE loop2545
+rest2546:
 	ADDQ $2, CX
-	JZ done2492
-one2491:
+	JZ done2548
+one2547:
 	VPBROADCASTD 0(SI), Z20
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $1, Z16, Z17
@@ -83988,8 +84282,8 @@ one2491:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2491
-done2492:
+	JNZ one2547
+done2548:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -84034,7 +84328,7 @@ done2492:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2493
+	JZ exact2549
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -84088,15 +84382,15 @@ done2492:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact2493:
+exact2549:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2494
+	JEQ sums2550
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2496
+	JZ activations2552
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2495
+	JNE halves2551
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -84184,8 +84478,8 @@ exact2493:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 960(BX), Z16, Z15
 	VMOVUPS Z15, 960(BX)
-	JMP stored2497
-halves2495:
+	JMP stored2553
+halves2551:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -84273,8 +84567,8 @@ halves2495:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 960(BX), Z16, Z15
 	VMOVUPS Z15, 960(BX)
-	JMP stored2497
-activations2496:
+	JMP stored2553
+activations2552:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -84324,8 +84618,8 @@ activations2496:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 960(BX), Z20, Z15
 	VMOVUPS Z15, 960(BX)
-	JMP stored2497
-sums2494:
+	JMP stored2553
+sums2550:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -84342,22 +84636,22 @@ sums2494:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-stored2497:
+stored2553:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2488
+	JNZ unit2544
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2488:
+unit2544:
 	TESTQ R15, R15
-	JNZ group2487
+	JNZ group2543
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $1024, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2485
+	JNZ panel2541
 	VZEROUPPER
 	RET
 
@@ -84369,7 +84663,7 @@ TEXT ·fields4Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z17
-panel2498:
+panel2554:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -84386,7 +84680,7 @@ panel2498:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2499:
+group2555:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -84399,9 +84693,9 @@ group2499:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest2502
+	JLT rest2558
 	PCALIGN $64
-loop2501:
+loop2557:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -84437,11 +84731,11 @@ loop2501:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2501
-rest2502:
+	JGE loop2557
+rest2558:
 	ADDQ $2, CX
-	JZ done2504
-one2503:
+	JZ done2560
+one2559:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z17, Z8, Z9
 	VMOVDQU64 0(DI)(R11*1), Z10
@@ -84454,8 +84748,8 @@ one2503:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2503
-done2504:
+	JNZ one2559
+done2560:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -84467,7 +84761,7 @@ done2504:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2505
+	JZ exact2561
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -84483,20 +84777,20 @@ done2504:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact2505:
+exact2561:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2506
+	JEQ sums2562
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2508
+	JZ activations2564
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2507
+	JNE halves2563
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2510
+	JNE more2566
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -84510,8 +84804,8 @@ exact2505:
 	VMOVUPS 64(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2509
-more2510:
+	JMP stored2565
+more2566:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -84530,13 +84824,13 @@ more2510:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2509
-halves2507:
+	JMP stored2565
+halves2563:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2511
+	JNE more2567
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -84550,8 +84844,8 @@ halves2507:
 	VCVTPH2PS 32(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2509
-more2511:
+	JMP stored2565
+more2567:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -84570,8 +84864,8 @@ more2511:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2509
-activations2508:
+	JMP stored2565
+activations2564:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -84581,36 +84875,36 @@ activations2508:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored2509
-sums2506:
+	JMP stored2565
+sums2562:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored2509:
+stored2565:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2500
+	JNZ unit2556
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2500:
+unit2556:
 	TESTQ R15, R15
-	JNZ group2499
+	JNZ group2555
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2512
+	JEQ exact2568
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact2512:
+exact2568:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2498
+	JNZ panel2554
 	VZEROUPPER
 	RET
 
@@ -84622,7 +84916,7 @@ TEXT ·fields4Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z25
-panel2513:
+panel2569:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -84643,7 +84937,7 @@ panel2513:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2514:
+group2570:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -84656,9 +84950,9 @@ group2514:
 	VPBROADCASTD (TokenGroup_Fields+0+0*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Fields+4+0*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest2517
+	JLT rest2573
 	PCALIGN $64
-loop2516:
+loop2572:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -84710,11 +85004,11 @@ loop2516:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2516
-rest2517:
+	JGE loop2572
+rest2573:
 	ADDQ $2, CX
-	JZ done2519
-one2518:
+	JZ done2575
+one2574:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z25, Z8, Z9
 	VMOVDQU64 64(DI), Z10
@@ -84735,8 +85029,8 @@ one2518:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2518
-done2519:
+	JNZ one2574
+done2575:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -84748,7 +85042,7 @@ done2519:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2520
+	JZ exact2576
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -84776,20 +85070,20 @@ done2519:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact2520:
+exact2576:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2521
+	JEQ sums2577
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2523
+	JZ activations2579
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2522
+	JNE halves2578
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2525
+	JNE more2581
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -84815,8 +85109,8 @@ exact2520:
 	VMOVUPS 192(CX), Z15
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2524
-more2525:
+	JMP stored2580
+more2581:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -84851,13 +85145,13 @@ more2525:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2524
-halves2522:
+	JMP stored2580
+halves2578:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2526
+	JNE more2582
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -84883,8 +85177,8 @@ halves2522:
 	VCVTPH2PS 96(CX), Z15
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2524
-more2526:
+	JMP stored2580
+more2582:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -84919,8 +85213,8 @@ more2526:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2524
-activations2523:
+	JMP stored2580
+activations2579:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -84938,8 +85232,8 @@ activations2523:
 	VFMADD231PS Z16, Z6, Z23
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z16, Z7, Z24
-	JMP stored2524
-sums2521:
+	JMP stored2580
+sums2577:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -84948,19 +85242,19 @@ sums2521:
 	VMOVUPS Z5, 384(BX)
 	VMOVUPS Z6, 320(BX)
 	VMOVUPS Z7, 448(BX)
-stored2524:
+stored2580:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2515
+	JNZ unit2571
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2515:
+unit2571:
 	TESTQ R15, R15
-	JNZ group2514
+	JNZ group2570
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2527
+	JEQ exact2583
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 128(BX)
@@ -84970,12 +85264,12 @@ unit2515:
 	VMOVUPS Z22, 384(BX)
 	VMOVUPS Z23, 320(BX)
 	VMOVUPS Z24, 448(BX)
-exact2527:
+exact2583:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2513
+	JNZ panel2569
 	VZEROUPPER
 	RET
 
@@ -84988,7 +85282,7 @@ TEXT ·lookup4Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	SHLQ $1, Tile_PanelBytes(AX)
 	VBROADCASTI32X4 (Tile_Table)(AX), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
-panel2528:
+panel2584:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -85005,7 +85299,7 @@ panel2528:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2529:
+group2585:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -85018,9 +85312,9 @@ group2529:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest2532
+	JLT rest2588
 	PCALIGN $64
-loop2531:
+loop2587:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -85072,11 +85366,11 @@ loop2531:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2531
-rest2532:
+	JGE loop2587
+rest2588:
 	ADDQ $2, CX
-	JZ done2534
-one2533:
+	JZ done2590
+one2589:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z18, Z8, Z8
@@ -85097,8 +85391,8 @@ one2533:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2533
-done2534:
+	JNZ one2589
+done2590:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -85106,7 +85400,7 @@ done2534:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2535
+	JZ exact2591
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -85122,20 +85416,20 @@ done2534:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact2535:
+exact2591:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2536
+	JEQ sums2592
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2538
+	JZ activations2594
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2537
+	JNE halves2593
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2540
+	JNE more2596
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -85149,8 +85443,8 @@ exact2535:
 	VMOVUPS 64(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2539
-more2540:
+	JMP stored2595
+more2596:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -85169,13 +85463,13 @@ more2540:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2539
-halves2537:
+	JMP stored2595
+halves2593:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2541
+	JNE more2597
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -85189,8 +85483,8 @@ halves2537:
 	VCVTPH2PS 32(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2539
-more2541:
+	JMP stored2595
+more2597:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -85209,8 +85503,8 @@ more2541:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2539
-activations2538:
+	JMP stored2595
+activations2594:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -85220,36 +85514,36 @@ activations2538:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored2539
-sums2536:
+	JMP stored2595
+sums2592:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored2539:
+stored2595:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2530
+	JNZ unit2586
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2530:
+unit2586:
 	TESTQ R15, R15
-	JNZ group2529
+	JNZ group2585
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2542
+	JEQ exact2598
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact2542:
+exact2598:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2528
+	JNZ panel2584
 	VZEROUPPER
 	RET
 
@@ -85261,7 +85555,7 @@ TEXT ·int8Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word80808080<>(SB), Z17
-panel2543:
+panel2599:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -85278,7 +85572,7 @@ panel2543:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2544:
+group2600:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -85291,9 +85585,9 @@ group2544:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest2547
+	JLT rest2603
 	PCALIGN $64
-loop2546:
+loop2602:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -85329,11 +85623,11 @@ loop2546:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2546
-rest2547:
+	JGE loop2602
+rest2603:
 	ADDQ $2, CX
-	JZ done2549
-one2548:
+	JZ done2605
+one2604:
 	VPXORD 0(DI), Z17, Z8
 	VPXORD 64(DI), Z17, Z9
 	VPXORD 0(DI)(R11*1), Z17, Z10
@@ -85346,8 +85640,8 @@ one2548:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2548
-done2549:
+	JNZ one2604
+done2605:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -85355,7 +85649,7 @@ done2549:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2550
+	JZ exact2606
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -85371,20 +85665,20 @@ done2549:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact2550:
+exact2606:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2551
+	JEQ sums2607
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2553
+	JZ activations2609
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2552
+	JNE halves2608
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2555
+	JNE more2611
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -85398,8 +85692,8 @@ exact2550:
 	VMOVUPS 64(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2554
-more2555:
+	JMP stored2610
+more2611:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -85418,13 +85712,13 @@ more2555:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2554
-halves2552:
+	JMP stored2610
+halves2608:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2556
+	JNE more2612
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -85438,8 +85732,8 @@ halves2552:
 	VCVTPH2PS 32(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2554
-more2556:
+	JMP stored2610
+more2612:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -85458,8 +85752,8 @@ more2556:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2554
-activations2553:
+	JMP stored2610
+activations2609:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -85469,36 +85763,36 @@ activations2553:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored2554
-sums2551:
+	JMP stored2610
+sums2607:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored2554:
+stored2610:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2545
+	JNZ unit2601
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2545:
+unit2601:
 	TESTQ R15, R15
-	JNZ group2544
+	JNZ group2600
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2557
+	JEQ exact2613
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact2557:
+exact2613:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2543
+	JNZ panel2599
 	VZEROUPPER
 	RET
 
@@ -85511,7 +85805,7 @@ TEXT ·lookup4Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	SHLQ $1, Tile_PanelBytes(AX)
 	VBROADCASTI32X4 (Tile_Table)(AX), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
-panel2558:
+panel2614:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -85532,7 +85826,7 @@ panel2558:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2559:
+group2615:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -85545,9 +85839,9 @@ group2559:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest2562
+	JLT rest2618
 	PCALIGN $64
-loop2561:
+loop2617:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -85631,11 +85925,11 @@ loop2561:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2561
-rest2562:
+	JGE loop2617
+rest2618:
 	ADDQ $2, CX
-	JZ done2564
-one2563:
+	JZ done2620
+one2619:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z26, Z8, Z8
@@ -85672,12 +85966,12 @@ one2563:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2563
-done2564:
+	JNZ one2619
+done2620:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2565
+	JZ exact2621
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -85705,20 +85999,20 @@ done2564:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact2565:
+exact2621:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2566
+	JEQ sums2622
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2568
+	JZ activations2624
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2567
+	JNE halves2623
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2570
+	JNE more2626
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -85744,8 +86038,8 @@ exact2565:
 	VMOVUPS 192(CX), Z15
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2569
-more2570:
+	JMP stored2625
+more2626:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -85780,13 +86074,13 @@ more2570:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2569
-halves2567:
+	JMP stored2625
+halves2623:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2571
+	JNE more2627
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -85812,8 +86106,8 @@ halves2567:
 	VCVTPH2PS 96(CX), Z15
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2569
-more2571:
+	JMP stored2625
+more2627:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -85848,8 +86142,8 @@ more2571:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2569
-activations2568:
+	JMP stored2625
+activations2624:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -85867,8 +86161,8 @@ activations2568:
 	VFMADD231PS Z16, Z6, Z23
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z16, Z7, Z24
-	JMP stored2569
-sums2566:
+	JMP stored2625
+sums2622:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -85877,19 +86171,19 @@ sums2566:
 	VMOVUPS Z5, 384(BX)
 	VMOVUPS Z6, 320(BX)
 	VMOVUPS Z7, 448(BX)
-stored2569:
+stored2625:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2560
+	JNZ unit2616
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2560:
+unit2616:
 	TESTQ R15, R15
-	JNZ group2559
+	JNZ group2615
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2572
+	JEQ exact2628
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 128(BX)
@@ -85899,12 +86193,12 @@ unit2560:
 	VMOVUPS Z22, 384(BX)
 	VMOVUPS Z23, 320(BX)
 	VMOVUPS Z24, 448(BX)
-exact2572:
+exact2628:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2558
+	JNZ panel2614
 	VZEROUPPER
 	RET
 
@@ -85916,7 +86210,7 @@ TEXT ·int8Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word80808080<>(SB), Z25
-panel2573:
+panel2629:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -85937,7 +86231,7 @@ panel2573:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2574:
+group2630:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -85950,9 +86244,9 @@ group2574:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest2577
+	JLT rest2633
 	PCALIGN $64
-loop2576:
+loop2632:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -86018,11 +86312,11 @@ loop2576:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2576
-rest2577:
+	JGE loop2632
+rest2633:
 	ADDQ $2, CX
-	JZ done2579
-one2578:
+	JZ done2635
+one2634:
 	VPXORD 0(DI), Z25, Z8
 	VPXORD 64(DI), Z25, Z9
 	VPXORD 128(DI), Z25, Z10
@@ -86043,12 +86337,12 @@ one2578:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2578
-done2579:
+	JNZ one2634
+done2635:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2580
+	JZ exact2636
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -86076,20 +86370,20 @@ done2579:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact2580:
+exact2636:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2581
+	JEQ sums2637
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2583
+	JZ activations2639
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2582
+	JNE halves2638
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2585
+	JNE more2641
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -86115,8 +86409,8 @@ exact2580:
 	VMOVUPS 192(CX), Z15
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2584
-more2585:
+	JMP stored2640
+more2641:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -86151,13 +86445,13 @@ more2585:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2584
-halves2582:
+	JMP stored2640
+halves2638:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2586
+	JNE more2642
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z17
@@ -86183,8 +86477,8 @@ halves2582:
 	VCVTPH2PS 96(CX), Z15
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2584
-more2586:
+	JMP stored2640
+more2642:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -86219,8 +86513,8 @@ more2586:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored2584
-activations2583:
+	JMP stored2640
+activations2639:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -86238,8 +86532,8 @@ activations2583:
 	VFMADD231PS Z16, Z6, Z23
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z16, Z7, Z24
-	JMP stored2584
-sums2581:
+	JMP stored2640
+sums2637:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -86248,19 +86542,19 @@ sums2581:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-stored2584:
+stored2640:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2575
+	JNZ unit2631
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2575:
+unit2631:
 	TESTQ R15, R15
-	JNZ group2574
+	JNZ group2630
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2587
+	JEQ exact2643
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -86270,12 +86564,12 @@ unit2575:
 	VMOVUPS Z22, 320(BX)
 	VMOVUPS Z23, 384(BX)
 	VMOVUPS Z24, 448(BX)
-exact2587:
+exact2643:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2573
+	JNZ panel2629
 	VZEROUPPER
 	RET
 
@@ -86291,7 +86585,7 @@ TEXT ·planes3Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z20
 	VPBROADCASTD word77777777<>(SB), Z21
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z22
-panel2588:
+panel2644:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -86308,7 +86602,7 @@ panel2588:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2589:
+group2645:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -86321,9 +86615,9 @@ group2589:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest2592
+	JLT rest2648
 	PCALIGN $64
-loop2591:
+loop2647:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -86383,11 +86677,11 @@ loop2591:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2591
-rest2592:
+	JGE loop2647
+rest2648:
 	ADDQ $2, CX
-	JZ done2594
-one2593:
+	JZ done2650
+one2649:
 	VBROADCASTI64X4 0(DI), Z17
 	VPSRLVQ Z18, Z17, Z17
 	VBROADCASTI32X4 32(DI), Z8
@@ -86412,8 +86706,8 @@ one2593:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2593
-done2594:
+	JNZ one2649
+done2650:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -86425,7 +86719,7 @@ done2594:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2595
+	JZ exact2651
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -86441,20 +86735,20 @@ done2594:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact2595:
+exact2651:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2596
+	JEQ sums2652
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2598
+	JZ activations2654
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2597
+	JNE halves2653
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2600
+	JNE more2656
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -86468,8 +86762,8 @@ exact2595:
 	VMOVUPS 64(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2599
-more2600:
+	JMP stored2655
+more2656:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -86488,13 +86782,13 @@ more2600:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2599
-halves2597:
+	JMP stored2655
+halves2653:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2601
+	JNE more2657
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -86508,8 +86802,8 @@ halves2597:
 	VCVTPH2PS 32(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2599
-more2601:
+	JMP stored2655
+more2657:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -86528,8 +86822,8 @@ more2601:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2599
-activations2598:
+	JMP stored2655
+activations2654:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -86539,36 +86833,36 @@ activations2598:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored2599
-sums2596:
+	JMP stored2655
+sums2652:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored2599:
+stored2655:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2590
+	JNZ unit2646
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2590:
+unit2646:
 	TESTQ R15, R15
-	JNZ group2589
+	JNZ group2645
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2602
+	JEQ exact2658
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact2602:
+exact2658:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2588
+	JNZ panel2644
 	VZEROUPPER
 	RET
 
@@ -86582,7 +86876,7 @@ TEXT ·planes5Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z18
 	VPBROADCASTD word0f0f0f0f<>(SB), Z19
 	VPBROADCASTD word1f1f1f1f<>(SB), Z20
-panel2603:
+panel2659:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -86599,7 +86893,7 @@ panel2603:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2604:
+group2660:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -86612,9 +86906,9 @@ group2604:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest2607
+	JLT rest2663
 	PCALIGN $64
-loop2606:
+loop2662:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -86678,11 +86972,11 @@ loop2606:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2606
-rest2607:
+	JGE loop2662
+rest2663:
 	ADDQ $2, CX
-	JZ done2609
-one2608:
+	JZ done2665
+one2664:
 	VMOVDQU64 0(DI), Z17
 	VBROADCASTI32X4 64(DI), Z9
 	VPSRLVQ Z18, Z9, Z9
@@ -86709,8 +87003,8 @@ one2608:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2608
-done2609:
+	JNZ one2664
+done2665:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -86718,7 +87012,7 @@ done2609:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2610
+	JZ exact2666
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -86734,20 +87028,20 @@ done2609:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact2610:
+exact2666:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2611
+	JEQ sums2667
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2613
+	JZ activations2669
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2612
+	JNE halves2668
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2615
+	JNE more2671
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -86761,8 +87055,8 @@ exact2610:
 	VMOVUPS 64(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2614
-more2615:
+	JMP stored2670
+more2671:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -86781,13 +87075,13 @@ more2615:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2614
-halves2612:
+	JMP stored2670
+halves2668:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2616
+	JNE more2672
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -86801,8 +87095,8 @@ halves2612:
 	VCVTPH2PS 32(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2614
-more2616:
+	JMP stored2670
+more2672:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -86821,8 +87115,8 @@ more2616:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2614
-activations2613:
+	JMP stored2670
+activations2669:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -86832,36 +87126,36 @@ activations2613:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored2614
-sums2611:
+	JMP stored2670
+sums2667:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored2614:
+stored2670:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2605
+	JNZ unit2661
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2605:
+unit2661:
 	TESTQ R15, R15
-	JNZ group2604
+	JNZ group2660
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2617
+	JEQ exact2673
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact2617:
+exact2673:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2603
+	JNZ panel2659
 	VZEROUPPER
 	RET
 
@@ -86875,7 +87169,7 @@ TEXT ·planes6Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z18
 	VPBROADCASTD word0f0f0f0f<>(SB), Z19
 	VPBROADCASTD word3f3f3f3f<>(SB), Z20
-panel2618:
+panel2674:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -86892,7 +87186,7 @@ panel2618:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2619:
+group2675:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -86905,9 +87199,9 @@ group2619:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest2622
+	JLT rest2678
 	PCALIGN $64
-loop2621:
+loop2677:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -86971,11 +87265,11 @@ loop2621:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop2621
-rest2622:
+	JGE loop2677
+rest2678:
 	ADDQ $2, CX
-	JZ done2624
-one2623:
+	JZ done2680
+one2679:
 	VMOVDQU64 0(DI), Z17
 	VBROADCASTI64X4 64(DI), Z9
 	VPSRLVQ Z18, Z9, Z9
@@ -87002,8 +87296,8 @@ one2623:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one2623
-done2624:
+	JNZ one2679
+done2680:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -87011,7 +87305,7 @@ done2624:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact2625
+	JZ exact2681
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -87027,20 +87321,20 @@ done2624:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact2625:
+exact2681:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums2626
+	JEQ sums2682
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations2628
+	JZ activations2684
 	CMPQ Tile_Halves(AX), $0
-	JNE halves2627
+	JNE halves2683
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2630
+	JNE more2686
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -87054,8 +87348,8 @@ exact2625:
 	VMOVUPS 64(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2629
-more2630:
+	JMP stored2685
+more2686:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -87074,13 +87368,13 @@ more2630:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2629
-halves2627:
+	JMP stored2685
+halves2683:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
 	CMPQ Tile_TokenScales(AX), $0
-	JNE more2631
+	JNE more2687
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z13
@@ -87094,8 +87388,8 @@ halves2627:
 	VCVTPH2PS 32(CX), Z11
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2629
-more2631:
+	JMP stored2685
+more2687:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTPH2PS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -87114,8 +87408,8 @@ more2631:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored2629
-activations2628:
+	JMP stored2685
+activations2684:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -87125,36 +87419,36 @@ activations2628:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored2629
-sums2626:
+	JMP stored2685
+sums2682:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored2629:
+stored2685:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit2620
+	JNZ unit2676
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit2620:
+unit2676:
 	TESTQ R15, R15
-	JNZ group2619
+	JNZ group2675
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact2632
+	JEQ exact2688
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact2632:
+exact2688:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel2618
+	JNZ panel2674
 	VZEROUPPER
 	RET
 
@@ -87168,7 +87462,7 @@ TEXT ·OpenPlanes3AVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD word33333333<>(SB), Z7
 	VPBROADCASTD word07070707<>(SB), Z8
 	VPBROADCASTD word04040404<>(SB), Z3
-four2633:
+four2689:
 	PREFETCHT0 8192(SI)
 	VBROADCASTI64X4 (SI), Z0
 	VPSRLVQ Z5, Z0, Z0
@@ -87186,7 +87480,7 @@ four2633:
 	ADDQ $48, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ four2633
+	JNZ four2689
 	VZEROUPPER
 	RET
 
@@ -87199,7 +87493,7 @@ TEXT ·OpenPlanes5AVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z6
 	VPBROADCASTD word1f1f1f1f<>(SB), Z7
 	VPBROADCASTD word10101010<>(SB), Z3
-four2634:
+four2690:
 	PREFETCHT0 8192(SI)
 	VMOVDQU64 (SI), Z0
 	VBROADCASTI32X4 64(SI), Z2
@@ -87217,7 +87511,7 @@ four2634:
 	ADDQ $80, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ four2634
+	JNZ four2690
 	VZEROUPPER
 	RET
 
@@ -87230,7 +87524,7 @@ TEXT ·OpenPlanes6AVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z6
 	VPBROADCASTD word3f3f3f3f<>(SB), Z7
 	VPBROADCASTD word20202020<>(SB), Z3
-four2635:
+four2691:
 	PREFETCHT0 8192(SI)
 	VMOVDQU64 (SI), Z0
 	VBROADCASTI64X4 64(SI), Z2
@@ -87248,6 +87542,6 @@ four2635:
 	ADDQ $96, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ four2635
+	JNZ four2691
 	VZEROUPPER
 	RET
