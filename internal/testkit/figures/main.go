@@ -4,14 +4,13 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,9 +24,6 @@ type statement struct {
 // figure finds a number in the sources, as the sentence prints it.
 type figure func(*sources) (string, error)
 
-// speeds is how a sentence states how much faster prompts and decode are than in llama.cpp and in ik_llama.cpp.
-const speeds = `prompts ([0-9.]+) and ([0-9.]+) ×, decode ([0-9.]+) and ([0-9.]+) ×`
-
 // statements are all places outside docs/QUALITY.md and docs/BENCHMARKS.md that state their figures, but for
 // convert.Offers, which TestFresh of package quality holds.
 func statements() []statement {
@@ -40,26 +36,7 @@ func statements() []statement {
 				loss("lowpack int8, per row", 2)}},
 		{"README.md", "`--quant int3 --calibrate` loses ([0-9.]+) % of perplexity at 3.5 bits",
 			[]figure{loss("lowpack int3, group 32, GPTQ", 0)}},
-		{"README.md", `ternary models, CPU \| faster: ` + speeds,
-			slices.Concat(times(plain, "bitnet-2b4t", "prompt of 512", "llama.cpp", "ik_llama.cpp"),
-				times(plain, "bitnet-2b4t", "generate 64", "llama.cpp", "ik_llama.cpp"))},
-		{"README.md", `4 bits in groups, CPU \| faster: ` + speeds,
-			slices.Concat(times(plain, "llama-3.2-1b", "prompt of 512", "llama.cpp", "ik_llama.cpp"),
-				times(plain, "llama-3.2-1b", "generate 64", "llama.cpp", "ik_llama.cpp"))},
-		{"README.md", `docs/BENCHMARKS.md\)\), but on Zen 4 ` + speeds,
-			slices.Concat(times(zen4, "bitnet-2b4t", "prompt of 512", "llama.cpp", "ik_llama.cpp"),
-				times(zen4, "bitnet-2b4t", "generate 64", "llama.cpp", "ik_llama.cpp"))},
-		{"README.md", `shape\), on Zen 4 ` + speeds,
-			slices.Concat(times(zen4, "llama-3.2-1b", "prompt of 512", "llama.cpp", "ik_llama.cpp"),
-				times(zen4, "llama-3.2-1b", "generate 64", "llama.cpp", "ik_llama.cpp"))},
-		{"README.md", `with AMX prompts ([0-9.]+) × and decode ([0-9.]+) × llama.cpp's;`,
-			slices.Concat(times(withAMX, "bitnet-2b4t", "prompt of 512", "llama.cpp"),
-				times(withAMX, "bitnet-2b4t", "generate 64", "llama.cpp"))},
-		{"README.md", `with AMX prompts ([0-9.]+) × and decode ([0-9.]+) × llama.cpp's, ([0-9.]+) × and ([0-9.]+) × ` +
-			`OpenVINO's \(groups of 128\)`,
-			slices.Concat(times(withAMX, "llama-3.2-1b", "prompt of 512", "llama.cpp"),
-				times(withAMX, "llama-3.2-1b", "generate 64", "llama.cpp"),
-				[]figure{rates("prompt of 512"), rates("generate 64")})},
+		speeds("Emerald Rapids with AMX"), speeds("Emerald Rapids"), speeds("Zen 4"),
 		{"cmd/lowpack/convert.go", `perplexity of the bundled model \+([0-9.]+) %\), int6 \(a scale per group of 64 ` +
 			`columns; \+([0-9.]+) % " \+\s+"there, \+([0-9.]+) % with SmolLM2-135M\), int4 \(a scale per group of 32 ` +
 			`columns; \+([0-9.]+) % and " \+\s+"\+([0-9.]+) %\)`,
@@ -128,45 +105,55 @@ func head(name string, places int) figure {
 	}
 }
 
-// Machines of docs/BENCHMARKS.md.
-const (
-	plain   = "Emerald Rapids"
-	withAMX = "Emerald Rapids with AMX"
-	zen4    = "Zen 4"
-)
-
-// times are how many times faster than other runtimes some work was on a machine: the last column of their rows.
-func times(machine, model, work string, runtimes ...string) (list []figure) {
-	for _, runtime := range runtimes {
-		list = append(list, func(s *sources) (string, error) {
-			x, err := s.cell(machine, model+" | "+work+" | "+runtime, `.* ([0-9.]+) \|$`)
-			return strconv.FormatFloat(x, 'f', 1, 64), err
-		})
+// speeds is a row of the README: how many times faster than other runtimes a machine of docs/BENCHMARKS.md is.
+func speeds(machine string) statement {
+	st := statement{"README.md", `(?m)^\| ` + machine + ` \|`, nil}
+	for _, model := range []string{"bitnet-2b4t", "llama-3.2-1b"} {
+		for _, work := range []string{"prompt of 512", "generate 64"} {
+			st.sentence += ` ([^|]*) \|`
+			st.figures = append(st.figures, times(machine, model, work))
+		}
 	}
-	return list
+	st.sentence += "$"
+	return st
 }
 
-// rates is the ratio of the rates of lowpack and of OpenVINO, both with int4 in groups of 128.
-func rates(work string) figure {
-	rate := func(s *sources, runtime string) (float64, error) {
-		return s.cell(withAMX, "llama-3.2-1b | "+work+" | "+runtime+" | int4 group 128 |", ` [^|]* \| ([0-9.]+) \|`)
-	}
+// times are how many times faster than llama.cpp, ik_llama.cpp and OpenVINO some work was on a machine: the last column
+// of their rows, and the ratio of the rates where both lowpack and OpenVINO have groups of 128. A dash is for a runtime
+// that was not measured.
+func times(machine, model, work string) figure {
 	return func(s *sources) (string, error) {
-		own, err := rate(s, "lowpack")
-		other, otherErr := rate(s, "openvino")
-		return strconv.FormatFloat(own/other, 'f', 1, 64), cmp.Or(err, otherErr)
+		row := model + " | " + work + " | "
+		faster := []float64{s.cell(machine, row+"llama.cpp", `.* ([0-9.]+) \|$`),
+			s.cell(machine, row+"ik_llama.cpp", `.* ([0-9.]+) \|$`),
+			s.cell(machine, row+"lowpack | int4 group 128 |", rate) / s.cell(machine, row+"openvino | int4 group 128 |", rate)}
+		if math.IsNaN(faster[0]) {
+			return "", fmt.Errorf("docs/BENCHMARKS.md has no row %sllama.cpp of %s", row, machine)
+		}
+		var list []string
+		for _, x := range faster {
+			list = append(list, strings.Replace(strconv.FormatFloat(x, 'f', 1, 64), "NaN", "–", 1))
+		}
+		return strings.Join(list, ", "), nil
 	}
 }
 
-// cell finds a number behind the beginning of a row, in the table of a machine of docs/BENCHMARKS.md.
-func (s *sources) cell(machine, row, rest string) (float64, error) {
+// rate is the column behind that of the head.
+const rate = ` [^|]* \| ([0-9.]+) \|`
+
+// cell finds a number behind the beginning of a row, in the table of a machine of docs/BENCHMARKS.md; NaN without one.
+func (s *sources) cell(machine, row, rest string) float64 {
 	_, table, _ := strings.Cut(s.benchmarks, "\n### "+machine+"\n")
 	table, _, _ = strings.Cut(table, "\n###")
 	found := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(row) + rest).FindStringSubmatch(table)
 	if found == nil {
-		return 0, fmt.Errorf("docs/BENCHMARKS.md has no row of %s on %s", row, machine)
+		return math.NaN()
 	}
-	return strconv.ParseFloat(found[1], 64)
+	x, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return x
 }
 
 // alone is what a form of the output head of SmolLM2-135M costs in per cent, as a sentence of docs/QUALITY.md has it.
