@@ -223,7 +223,21 @@ var ops = []*op{
 	}),
 	newOp("unpackI4", "y []int8, x []byte, ahead int",
 		"unpackI4Go(y, x)", unpackI4),
+	newOp("prefetch", "b []byte", "", prefetchLines),
 	newTranspose(), newScores(),
+}
+
+// prefetchLines names every line of a slice.
+func prefetchLines(f *function) {
+	p, lines := f.pointer(), f.pointer()
+	f.arg(p, f.op.param("b"))
+	f.length(lines, f.op.param("b"))
+	f.addImm(lines, 63)
+	f.shift(lines, 6)
+	f.turns(lines, 4, "lines", func(n int) {
+		f.prefetch(p, 0, 64*n)
+		f.addImm(p, 64*n)
+	})
 }
 
 // newWiden widens the elements of a KV cache to floats.

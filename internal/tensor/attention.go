@@ -239,10 +239,10 @@ func (c *Cache) stretch(rows Range, n, cols, near int) (first Range, ahead int) 
 // stretchBytes is the size of a stretch of rows.
 const stretchBytes = 16 << 10
 
-// ahead is the prefetch distance for the given number of heads: more products per line, or narrower numbers, take more
-// time.
-func (c *Cache) ahead(heads int) int {
-	if heads < c.typ.Size() {
+// ahead is the prefetch distance for rows and the given number of heads: more products per line, or narrower numbers,
+// take more time. Beyond so few rows that they end before a far line it would bring in what nobody reads.
+func (c *Cache) ahead(heads int, rows Range) int {
+	if heads < c.typ.Size() || rows.Len()*c.typ.bytes(c.panel) <= farAhead {
 		return streamAhead
 	}
 	return farAhead
@@ -251,8 +251,9 @@ func (c *Cache) ahead(heads int) int {
 // Scores sets element j of z's vector h to the dot product of query head h and row rows.From+j of the keys.
 func (c *Cache) Scores(z Vectors, q []float32, heads int, rows Range, s *Scratch) {
 	c.quantizeQueries(q, heads, s)
+	near := c.ahead(heads, rows)
 	for from := rows.From; rows.Len() > 0; {
-		r, ahead := c.stretch(rows, heads, c.width, c.ahead(heads))
+		r, ahead := c.stretch(rows, heads, c.width, near)
 		c.pageScores(z.at(r.From-from), q, heads, r, ahead, s)
 		rows.From = r.To
 	}
@@ -295,7 +296,7 @@ func (a Attention) bias(z []float32, rows Range, head Head) {
 // AddWeighted adds Σ x[h·stride + j] · row(rows.From+j), of the given columns, to vector h of y, for the heads of one
 // KV head. The number of columns is a multiple of Lanes.
 func (c *Cache) AddWeighted(y, x Vectors, heads int, rows, cols Range, s *Scratch) {
-	near := c.ahead(heads)
+	near := c.ahead(heads, rows)
 	if c.typ == F32 { // four weighted sums of F32 still run at memory bandwidth
 		near = streamAhead
 	}

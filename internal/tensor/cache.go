@@ -180,6 +180,31 @@ func (c *Cache) Row(i int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&c.Bytes[c.page(i)+i%c.Rows*c.width*4])), c.width)
 }
 
+// Prefetch names the first lines of rows that come from memory soon: Scores and AddWeighted name those farAhead.
+func (c *Cache) Prefetch(rows Range) {
+	for b := range c.beginnings(rows) {
+		prefetch(b)
+	}
+}
+
+// beginnings are the first bytes, at most farAhead, of rows of one page in each panel.
+func (c *Cache) beginnings(rows Range) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for col := 0; col < c.width; {
+			m, first := c.panelAt(rows.From, col)
+			r := c.inPage(rows)
+			b := m.bytes(r.From, min(r.To, c.Rows))
+			if !yield(b[:min(len(b), farAhead)]) {
+				return
+			}
+			col = first + m.Cols
+		}
+	}
+}
+
+// prefetchGo is the definition: no result depends on it.
+func prefetchGo([]byte) {}
+
 // quantizeQueries quantizes n queries to int8 for a cache of codes, whose scores are then exact integers.
 func (c *Cache) quantizeQueries(q []float32, n int, s *Scratch) {
 	if !c.typ.coded() {

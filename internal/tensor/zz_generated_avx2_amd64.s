@@ -1683,6 +1683,40 @@ blocksend:
 	VZEROUPPER
 	RET
 
+TEXT ·prefetchAVX2(SB), NOSPLIT, $0-24
+	MOVQ b_base+0(FP), AX
+	MOVQ b_len+8(FP), BX
+	ADDQ $63, BX
+	SHRQ $6, BX
+	ADDQ $-4, BX
+	CMPQ BX, $0
+	JLT linesrest
+
+linesseveral:
+	PREFETCHT1 0(AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	ADDQ $256, AX
+	ADDQ $-4, BX
+	CMPQ BX, $0
+	JGE linesseveral
+
+linesrest:
+	ADDQ $4, BX
+	CMPQ BX, $1
+	JLT linesend
+
+linessingle:
+	PREFETCHT1 0(AX)
+	ADDQ $64, AX
+	DECQ BX
+	JNZ linessingle
+
+linesend:
+	VZEROUPPER
+	RET
+
 TEXT ·transposeAVX2(SB), NOSPLIT, $0-64
 	MOVQ y_base+0(FP), AX
 	MOVQ w_base+24(FP), SI

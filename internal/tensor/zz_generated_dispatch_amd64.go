@@ -463,6 +463,23 @@ func unpackI4AVX512(y []int8, x []byte, ahead int)
 //go:noescape
 func unpackI4AVX2(y []int8, x []byte, ahead int)
 
+func prefetch(b []byte) {
+	switch level {
+	case levelAVX512:
+		prefetchAVX512(b)
+	case levelAVX2:
+		prefetchAVX2(b)
+	default:
+		prefetchGo(b)
+	}
+}
+
+//go:noescape
+func prefetchAVX512(b []byte)
+
+//go:noescape
+func prefetchAVX2(b []byte)
+
 func transpose(y []float32, w []byte, ldw int, cols int) {
 	switch level {
 	case levelAVX512:

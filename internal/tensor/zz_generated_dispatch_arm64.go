@@ -328,6 +328,18 @@ func unpackI4(y []int8, x []byte, ahead int) {
 //go:noescape
 func unpackI4NEON(y []int8, x []byte, ahead int)
 
+func prefetch(b []byte) {
+	switch level {
+	case levelNEON:
+		prefetchNEON(b)
+	default:
+		prefetchGo(b)
+	}
+}
+
+//go:noescape
+func prefetchNEON(b []byte)
+
 func transpose(y []float32, w []byte, ldw int, cols int) {
 	switch level {
 	case levelNEON:

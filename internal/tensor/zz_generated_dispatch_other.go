@@ -112,6 +112,10 @@ func unpackI4(y []int8, x []byte, ahead int) {
 	unpackI4Go(y, x)
 }
 
+func prefetch(b []byte) {
+	prefetchGo(b)
+}
+
 func transpose(y []float32, w []byte, ldw int, cols int) {
 	transposeGo(y, w, ldw, cols)
 }

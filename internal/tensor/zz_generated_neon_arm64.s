@@ -1896,6 +1896,39 @@ blockssingle:
 blocksend:
 	RET
 
+TEXT ·prefetchNEON(SB), NOSPLIT, $0-24
+	MOVD b_base+0(FP), R0
+	MOVD b_len+8(FP), R1
+	ADD $63, R1
+	LSR $6, R1
+	SUB $4, R1
+	CMP $0, R1
+	BLT linesrest
+
+linesseveral:
+	PRFM 0(R0), PLDL2KEEP
+	PRFM 64(R0), PLDL2KEEP
+	PRFM 128(R0), PLDL2KEEP
+	PRFM 192(R0), PLDL2KEEP
+	ADD $256, R0
+	SUB $4, R1
+	CMP $0, R1
+	BGE linesseveral
+
+linesrest:
+	ADD $4, R1
+	CMP $1, R1
+	BLT linesend
+
+linessingle:
+	PRFM 0(R0), PLDL2KEEP
+	ADD $64, R0
+	SUB $1, R1
+	CBNZ R1, linessingle
+
+linesend:
+	RET
+
 TEXT ·transposeNEON(SB), NOSPLIT, $0-64
 	MOVD y_base+0(FP), R0
 	MOVD w_base+24(FP), R4
