@@ -64,9 +64,10 @@ type machine interface {
 	mulUnlessLess(d, a, b, x reg, c uint32, tmp reg) // d = a·b, +0 where x < c
 	store8(s []reg, p ptr)                           // a block of 16 int32 as int8; destroys s
 
-	foldLargest(acc []reg, tmp reg) // acc[0] = the largest int32 of a block of 16 lanes, in every lane
-	divideLane(d, a, b reg)         // d = a / b of the first lane, in every lane
-	storeLane(s reg, p ptr)         // the first lane
+	// acc[0] = the largest of a block of 16 lanes, in every lane, by "max" or "imax"; destroys the others
+	foldLargest(op string, acc []reg, tmp reg)
+	divideLane(d, a, b reg) // d = a / b of the first lane, in every lane
+	storeLane(s reg, p ptr) // the first lane
 
 	// sums reduces the lanes of the accumulators [vector][row], floats by N5 or integers, and stores the sums of a
 	// vector consecutively, step bytes apart per vector. Each accumulator is a block of 16 lanes; there are 1 or 4

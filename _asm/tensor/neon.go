@@ -259,11 +259,15 @@ func (m *arm) store8(s []reg, p ptr) {
 	m.store(s[0], p, 0)
 }
 
-func (m *arm) foldLargest(acc []reg, _ reg) {
-	m.do("imax", acc[0], acc[0], acc[1])
-	m.do("imax", acc[2], acc[2], acc[3])
-	m.do("imax", acc[0], acc[0], acc[2])
-	m.word2("smaxv .4s", 0x4eb0a800, acc[0], acc[0])
+func (m *arm) foldLargest(op string, acc []reg, _ reg) {
+	m.do(op, acc[0], acc[0], acc[1])
+	m.do(op, acc[2], acc[2], acc[3])
+	m.do(op, acc[0], acc[0], acc[2])
+	if op == "max" {
+		m.word2("fmaxv .4s", 0x6e30f800, acc[0], acc[0])
+	} else {
+		m.word2("smaxv .4s", 0x4eb0a800, acc[0], acc[0])
+	}
 	m.word2("dup .4s .s[0]", 0x4e040400, acc[0], acc[0])
 }
 

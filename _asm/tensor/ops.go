@@ -171,7 +171,7 @@ var ops = []*op{
 			f.out("y", s, 1)
 		})
 	}),
-	newOp("largest", "l *lanes, x []float32", "maxGo(l, x)", largest),
+	newOp("weigh", "l *[2]lanes, z []float32, c float32", "", weigh),
 	newOp("expSum", "l *lanes, z []float32, m float32", "", func(f *function) {
 		m := f.scalar("m")
 		f.blocks(func(s int) {
@@ -271,31 +271,66 @@ func unpackI4(f *function) {
 	})
 }
 
-// largest raises several registers, each to every fourth block: a maximum has a latency, and its order does not matter.
-func largest(f *function) {
-	l, x, count := f.pointer(), f.pointer(), f.pointer()
+// weigh reads the scores twice, the second time from a cache. The largest one is found in several registers, each for
+// every fourth block: a maximum has a latency, and its order does not matter.
+func weigh(f *function) {
+	l, z, count := f.pointer(), f.pointer(), f.pointer()
+	begin := func() {
+		f.arg(z, f.op.param("z"))
+		f.length(count, f.op.param("z"))
+		f.shift(count, 4)
+	}
 	f.arg(l, f.op.param("l"))
-	f.arg(x, f.op.param("x"))
-	f.length(count, f.op.param("x"))
-	f.shift(count, 4)
+	begin()
+	c, step := f.scalar("c"), 4*f.width()
 	tops := f.take(4) // whole blocks: subs is 1, 2 or 4
 	for i, r := range tops {
-		f.load(r, l, 4*f.width()*(i%subs(f)))
+		f.load(r, l, step*(i%subs(f)))
 	}
 	f.turns(count, 4, "blocks", func(n int) {
 		for i := range n * subs(f) {
 			r := tops[i%len(tops)]
-			f.load(0, x, 4*f.width()*i)
+			f.load(0, z, step*i)
+			f.do("mul", 0, 0, c)
 			f.do("max", r, r, 0)
 		}
-		f.addImm(x, 64*n)
+		f.addImm(z, 64*n)
 	})
-	for i := len(tops) - 1; i >= subs(f); i-- {
-		f.do("max", tops[i-subs(f)], tops[i-subs(f)], tops[i])
+	most := []reg{0, 1, 2, 3}[:subs(f)]
+	for i, r := range tops {
+		if m := most[i%subs(f)]; i < subs(f) {
+			f.move(m, r)
+		} else {
+			f.do("max", m, m, r)
+		}
 	}
-	for i := range subs(f) {
-		f.store(tops[i], l, 4*f.width()*i)
+	f.foldLargest("max", most, 4)
+	m, sums := most[0], f.take(subs(f))
+	for s, r := range sums {
+		f.store(m, l, step*s)
+		f.load(r, l, 64+step*s)
 	}
+	begin()
+	f.jumpLess(count, 1, "done")
+	block := func() {
+		for s, r := range sums {
+			f.load(1, z, step*s)
+			f.do("mul", 1, 1, c)
+			f.do("sub", 1, 1, m)
+			f.exp(1, 2)
+			f.store(1, z, step*s)
+			f.do("add", r, r, 1)
+		}
+	}
+	f.hoist(func() reg { return f.take(1)[0] }, block)
+	f.label("weights")
+	block()
+	f.addImm(z, 64)
+	f.countDown(count, "weights")
+	for s, r := range sums {
+		f.store(r, l, 64+step*s)
+	}
+	f.label("done")
 }
 
 // quantizeGroups reads each group twice, the second time from the first-level cache. Groups do not depend on each
@@ -337,7 +372,7 @@ func (f *function) quantizeGroup(q, d, x, ahead, blocks, left ptr) {
 	}
 	f.addImm(ahead, 64)
 	f.countDown(left, "largest")
-	f.foldLargest(top, tmp)
+	f.foldLargest("imax", top, tmp)
 	f.doConst("imax", top[0], top[0], bits(1e-5))
 	f.constant(tmp, bits(127))
 	f.divideLane(scale, top[0], tmp)

@@ -12,6 +12,9 @@ type x86 struct {
 	strings.Builder
 	lanes     int
 	constants []uint32
+	kept      map[uint32]reg // constants in registers
+	seen      []uint32       // while collecting constants
+	collect   bool
 }
 
 func newX86(lanes int) *x86 { return &x86{lanes: lanes} }
@@ -55,6 +58,7 @@ func (m *x86) queriesAtOnce() int { return m.lanes / 4 }
 func (m *x86) line(format string, args ...any) { fmt.Fprintf(m, "\t"+format+"\n", args...) }
 
 func (m *x86) begin(name string, frame int) {
+	m.kept = map[uint32]reg{}
 	fmt.Fprintf(m, "TEXT ·%s%s(SB), NOSPLIT, $0-%d\n", name, m.isa(), frame)
 }
 
@@ -81,15 +85,46 @@ func (m *x86) text() string {
 	return b.String() + strings.TrimSuffix(m.String(), "\n")
 }
 
-// hoist does nothing: constants are memory operands.
-func (m *x86) hoist(func() reg, func()) {}
+// hoist keeps the constants of a loop in registers where there are 32: exp alone has 16 operands that are constants,
+// and a core loads two registers per cycle. With 16 registers constants are memory operands.
+func (m *x86) hoist(take func() reg, body func()) {
+	if m.lanes != 16 {
+		return
+	}
+	before := m.String()
+	m.collect, m.seen = true, nil
+	body()
+	m.collect = false
+	m.Reset()
+	m.WriteString(before)
+	for _, c := range m.seen {
+		r := take()
+		m.constant(r, c)
+		m.kept[c] = r
+	}
+}
 
-// of returns the memory operand that holds a constant in every lane.
+// of returns the operand that holds a constant in every lane: a register or memory.
 func (m *x86) of(c uint32) string {
+	if r, ok := m.kept[c]; ok {
+		return m.v(r)
+	}
+	if m.collect && !slices.Contains(m.seen, c) {
+		m.seen = append(m.seen, c)
+	}
 	if !slices.Contains(m.constants, c) {
 		m.constants = append(m.constants, c)
 	}
 	return fmt.Sprintf("c%08x<>(SB)", c)
+}
+
+// inRegister returns a register that holds a constant in every lane: tmp if no other does.
+func (m *x86) inRegister(c uint32, tmp reg) reg {
+	if r, ok := m.kept[c]; ok {
+		return r
+	}
+	m.constant(tmp, c)
+	return tmp
 }
 
 var x86Pointers = []string{"AX", "BX", "CX", "DX", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13", "R15"}
@@ -281,8 +316,7 @@ func (m *x86) negate(d, a reg) { m.line("VXORPS %s, %s, %s", m.of(0x80000000), m
 
 // atMost and positive: minimum and maximum return their second operand if one is a NaN, so the constant is the first.
 func (m *x86) atMost(d reg, c uint32, tmp reg) {
-	m.constant(tmp, c)
-	m.line("VMINPS %s, %s, %s", m.v(d), m.v(tmp), m.v(d))
+	m.line("VMINPS %s, %s, %s", m.v(d), m.v(m.inRegister(c, tmp)), m.v(d))
 }
 
 func (m *x86) positive(d, tmp reg) {
@@ -328,20 +362,20 @@ func (m *x86) store8(s []reg, p ptr) {
 	m.line("VMOVDQU X%d, %s", a, at(p, 0))
 }
 
-func (m *x86) foldLargest(acc []reg, tmp reg) {
-	a, t := int(acc[0]), int(tmp)
+func (m *x86) foldLargest(op string, acc []reg, tmp reg) {
+	a, t, most := int(acc[0]), int(tmp), x86Names[op]
 	if m.lanes == 16 {
 		m.line("VEXTRACTI64X4 $1, Z%d, Y%d", a, t)
-		m.line("VPMAXSD Y%d, Y%d, Y%d", t, a, a)
+		m.line("%s Y%d, Y%d, Y%d", most, t, a, a)
 	} else {
-		m.do("imax", acc[0], acc[0], acc[1])
+		m.do(op, acc[0], acc[0], acc[1])
 	}
 	m.line("VEXTRACTI128 $1, Y%d, X%d", a, t)
-	m.line("VPMAXSD X%d, X%d, X%d", t, a, a)
-	m.line("VPSHUFD $0x4e, X%d, X%d", a, t)
-	m.line("VPMAXSD X%d, X%d, X%d", t, a, a)
-	m.line("VPSHUFD $0xb1, X%d, X%d", a, t)
-	m.line("VPMAXSD X%d, X%d, X%d", t, a, a)
+	m.line("%s X%d, X%d, X%d", most, t, a, a)
+	for _, order := range []string{"$0x4e", "$0xb1"} {
+		m.line("VPSHUFD %s, X%d, X%d", order, a, t)
+		m.line("%s X%d, X%d, X%d", most, t, a, a)
+	}
 	m.line("VPBROADCASTD X%d, %s", a, m.v(acc[0]))
 }
 

@@ -262,9 +262,13 @@ func (c *Cache) Scores(z Vectors, q []float32, heads int, rows Range, s *Scratch
 // Weights turns the scores of one head into weights of these rows of the values. It returns the sum of the weights,
 // with the weight of the sink, a score that belongs to no row.
 func (a Attention) Weights(z []float32, values *Cache, rows Range, head Head) (sum float32) {
-	Times(z, a.Scale)
-	a.bias(z, rows, head)
-	sum = SoftmaxBeside(z, head.Sink)
+	c := a.Scale
+	if a.Cap != 0 || head.Slope != 0 {
+		Times(z, c)
+		a.bias(z, rows, head)
+		c = 1
+	}
+	sum = softmax(z, c, head.Sink)
 	values.applyScales(z, rows)
 	return sum
 }
@@ -276,7 +280,7 @@ func (a Attention) weights(z []float32, values *Cache, rows Range, head Head) (s
 	for i := n; i < len(z); i++ {
 		z[i] = float32(math.Inf(-1)) // which adds e^−∞ = +0 to a lane
 	}
-	sum = softmax(z, head.Sink)
+	sum = softmax(z, 1, head.Sink)
 	values.applyScales(z[:n], rows)
 	return sum
 }

@@ -161,6 +161,23 @@ func maxGo(l *lanes, x []float32) {
 	}
 }
 
+// weighGo replaces the scores z by e^(c·z−m), where m is the largest of them and of the lanes l[0], which become m, and
+// adds them to the lanes l[1].
+func weighGo(l *[2]lanes, z []float32, c float32) {
+	timesGo(z, c)
+	maxGo(&l[0], z)
+	m := l[0][0]
+	for _, v := range l[0] {
+		if v > m {
+			m = v
+		}
+	}
+	for i := range l[0] {
+		l[0][i] = m
+	}
+	expSumGo(&l[1], z, m)
+}
+
 // expSumGo sets z = exp(z − m) and adds it to lane i mod 16.
 func expSumGo(l *lanes, z []float32, m float32) {
 	for i, v := range z {

@@ -98,6 +98,28 @@ func TestReductions(t *testing.T) {
 	})
 }
 
+// TestWeigh compares the weights of whole lanes of scores with their definition, for lanes above and below the scores.
+func TestWeigh(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(17, 18))
+		for n := 0; n <= longest; n += Lanes {
+			for _, c := range []float32{1, 0.125, -3} {
+				var l [2]lanes
+				copy(l[0][:], ordinary(r, Lanes))
+				l[0][r.IntN(Lanes)] = []float32{float32(math.Inf(-1)), 50}[r.IntN(2)]
+				copy(l[1][:], ordinary(r, Lanes))
+				z := ordinary(r, n)
+				want, wantZ := l, clone(z)
+				weigh(&l, z, c)
+				weighGo(&want, wantZ, c)
+				if d := differ(z, wantZ); d != "" || l != want {
+					t.Fatalf("%d scores times %v: %s, lanes %v, want %v", n, c, d, l, want)
+				}
+			}
+		}
+	})
+}
+
 // TestExpEverywhere compares the vector form of exp with Exp on floats of the whole line, NaN and infinities included:
 // every 2039th, or every 509th with LOWPACK_LONG=1.
 func TestExpEverywhere(t *testing.T) {

@@ -210,49 +210,34 @@ func GeluTanhGate(y, gate, up []float32) {
 
 // Softmax replaces the scores z by e^(z−max z) and returns their sum (N18); the division comes last, in Divide. There
 // is at least one score.
-func Softmax(z []float32) (sum float32) { return SoftmaxBeside(z, float32(math.Inf(-1))) }
+func Softmax(z []float32) (sum float32) { return softmax(z, 1, float32(math.Inf(-1))) }
 
-// SoftmaxBeside is Softmax with one more score, which is counted in the maximum and, at the end, in the sum.
-func SoftmaxBeside(z []float32, beside float32) (sum float32) {
-	var rest lanes
-	for i := range rest {
-		rest[i] = float32(math.Inf(-1)) // which adds e^−∞ = +0 to a lane
+// softmax is Softmax of the scores times c, with one more score beside them, which is counted in the maximum and, at
+// the end, in the sum.
+func softmax(z []float32, c, beside float32) (sum float32) {
+	var l [2]lanes
+	for i := range l[0] {
+		l[0][i] = beside
 	}
-	n := whole(len(z))
-	copy(rest[:], z[n:])
-	m := largestOf(rest[:], largestOf(z[:n], beside))
-	var l lanes
-	expSum(&l, z[:n], m)
-	expSum(&l, rest[:], m)
-	copy(z[n:], rest[:])
-	return sumBeside(&l, beside, m)
+	z, rest := z[:whole(len(z))], z[whole(len(z)):]
+	timesGo(rest, c)
+	maxGo(&l[0], rest)
+	weigh(&l, z, c)
+	m := l[0][0]
+	if len(rest) > 0 {
+		expRest(&l[1], rest, m)
+	}
+	return fold(&l[1]) + Exp(beside-m)
 }
 
-// softmax is SoftmaxBeside of whole lanes.
-func softmax(z []float32, beside float32) (sum float32) {
-	var l lanes
-	m := largestOf(z, beside)
-	expSum(&l, z, m)
-	return sumBeside(&l, beside, m)
-}
-
-// sumBeside is the sum of the weights in the lanes and that of one more score.
-func sumBeside(l *lanes, beside, m float32) float32 { return fold(l) + Exp(beside-m) }
-
-// largestOf is the largest of whole lanes of scores and one beside. The lanes are compared as integers, which are in
-// the order of the floats once the magnitude of negative ones is inverted: no branch depends on their random order.
-func largestOf(z []float32, beside float32) float32 {
-	var top lanes
-	for i := range top {
-		top[i] = beside
+// expRest is expSum of what is behind whole lanes.
+func expRest(l *lanes, z []float32, m float32) {
+	var block lanes
+	for i := copy(block[:], z); i < Lanes; i++ {
+		block[i] = float32(math.Inf(-1)) // which adds e^−∞ = +0 to a lane
 	}
-	largest(&top, z)
-	most := int32(math.MinInt32)
-	for _, v := range top {
-		b := int32(math.Float32bits(v))
-		most = max(most, b^int32(uint32(b>>31)>>1))
-	}
-	return math.Float32frombits(uint32(most ^ int32(uint32(most>>31)>>1)))
+	expSum(l, block[:], m)
+	copy(z, block[:])
 }
 
 // ClampedGate is the Gate of gpt-oss: silu(α·g)·(u + 1)/α, with values of at most limit, and up values of at least

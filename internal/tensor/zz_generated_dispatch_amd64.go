@@ -310,22 +310,22 @@ func softCapAVX512(y []float32, c float32)
 //go:noescape
 func softCapAVX2(y []float32, c float32)
 
-func largest(l *lanes, x []float32) {
+func weigh(l *[2]lanes, z []float32, c float32) {
 	switch level {
 	case levelAVX512:
-		largestAVX512(l, x)
+		weighAVX512(l, z, c)
 	case levelAVX2:
-		largestAVX2(l, x)
+		weighAVX2(l, z, c)
 	default:
-		maxGo(l, x)
+		weighGo(l, z, c)
 	}
 }
 
 //go:noescape
-func largestAVX512(l *lanes, x []float32)
+func weighAVX512(l *[2]lanes, z []float32, c float32)
 
 //go:noescape
-func largestAVX2(l *lanes, x []float32)
+func weighAVX2(l *[2]lanes, z []float32, c float32)
 
 func expSum(l *lanes, z []float32, m float32) {
 	switch level {

@@ -220,17 +220,17 @@ func softCap(y []float32, c float32) {
 //go:noescape
 func softCapNEON(y []float32, c float32)
 
-func largest(l *lanes, x []float32) {
+func weigh(l *[2]lanes, z []float32, c float32) {
 	switch level {
 	case levelNEON:
-		largestNEON(l, x)
+		weighNEON(l, z, c)
 	default:
-		maxGo(l, x)
+		weighGo(l, z, c)
 	}
 }
 
 //go:noescape
-func largestNEON(l *lanes, x []float32)
+func weighNEON(l *[2]lanes, z []float32, c float32)
 
 func expSum(l *lanes, z []float32, m float32) {
 	switch level {

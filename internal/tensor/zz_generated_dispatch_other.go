@@ -76,8 +76,8 @@ func softCap(y []float32, c float32) {
 	softCapGo(y, c)
 }
 
-func largest(l *lanes, x []float32) {
-	maxGo(l, x)
+func weigh(l *[2]lanes, z []float32, c float32) {
+	weighGo(l, z, c)
 }
 
 func expSum(l *lanes, z []float32, m float32) {

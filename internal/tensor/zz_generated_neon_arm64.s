@@ -1335,52 +1335,70 @@ loop:
 done:
 	RET
 
-TEXT ·largestNEON(SB), NOSPLIT, $0-32
+TEXT ·weighNEON(SB), NOSPLIT, $0-36
 	MOVD l+0(FP), R0
-	MOVD x_base+8(FP), R1
-	MOVD x_len+16(FP), R2
+	MOVD z_base+8(FP), R1
+	MOVD z_len+16(FP), R2
 	LSR $4, R2
-	FMOVQ 0(R0), F27
-	FMOVQ 16(R0), F28
-	FMOVQ 32(R0), F29
-	FMOVQ 48(R0), F30
+	FMOVS c+32(FP), F30
+	WORD $0x4e0407de // dup .4s .s[0] v30, v30
+	FMOVQ 0(R0), F26
+	FMOVQ 16(R0), F27
+	FMOVQ 32(R0), F28
+	FMOVQ 48(R0), F29
 	SUB $4, R2
 	CMP $0, R2
 	BLT blocksrest
 
 blocksseveral:
 	FMOVQ 0(R1), F0
-	WORD $0x4e20f77b // fmax .4s v27, v27, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f75a // fmax .4s v26, v26, v0
 	FMOVQ 16(R1), F0
-	WORD $0x4e20f79c // fmax .4s v28, v28, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f77b // fmax .4s v27, v27, v0
 	FMOVQ 32(R1), F0
-	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f79c // fmax .4s v28, v28, v0
 	FMOVQ 48(R1), F0
-	WORD $0x4e20f7de // fmax .4s v30, v30, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
 	FMOVQ 64(R1), F0
-	WORD $0x4e20f77b // fmax .4s v27, v27, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f75a // fmax .4s v26, v26, v0
 	FMOVQ 80(R1), F0
-	WORD $0x4e20f79c // fmax .4s v28, v28, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f77b // fmax .4s v27, v27, v0
 	FMOVQ 96(R1), F0
-	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f79c // fmax .4s v28, v28, v0
 	FMOVQ 112(R1), F0
-	WORD $0x4e20f7de // fmax .4s v30, v30, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
 	FMOVQ 128(R1), F0
-	WORD $0x4e20f77b // fmax .4s v27, v27, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f75a // fmax .4s v26, v26, v0
 	FMOVQ 144(R1), F0
-	WORD $0x4e20f79c // fmax .4s v28, v28, v0
-	FMOVQ 160(R1), F0
-	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
-	FMOVQ 176(R1), F0
-	WORD $0x4e20f7de // fmax .4s v30, v30, v0
-	FMOVQ 192(R1), F0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
 	WORD $0x4e20f77b // fmax .4s v27, v27, v0
-	FMOVQ 208(R1), F0
+	FMOVQ 160(R1), F0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
 	WORD $0x4e20f79c // fmax .4s v28, v28, v0
-	FMOVQ 224(R1), F0
+	FMOVQ 176(R1), F0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
 	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
+	FMOVQ 192(R1), F0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f75a // fmax .4s v26, v26, v0
+	FMOVQ 208(R1), F0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f77b // fmax .4s v27, v27, v0
+	FMOVQ 224(R1), F0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f79c // fmax .4s v28, v28, v0
 	FMOVQ 240(R1), F0
-	WORD $0x4e20f7de // fmax .4s v30, v30, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
 	ADD $256, R1
 	SUB $4, R2
 	CMP $0, R2
@@ -1393,22 +1411,209 @@ blocksrest:
 
 blockssingle:
 	FMOVQ 0(R1), F0
-	WORD $0x4e20f77b // fmax .4s v27, v27, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f75a // fmax .4s v26, v26, v0
 	FMOVQ 16(R1), F0
-	WORD $0x4e20f79c // fmax .4s v28, v28, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f77b // fmax .4s v27, v27, v0
 	FMOVQ 32(R1), F0
-	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f79c // fmax .4s v28, v28, v0
 	FMOVQ 48(R1), F0
-	WORD $0x4e20f7de // fmax .4s v30, v30, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
 	ADD $64, R1
 	SUB $1, R2
 	CBNZ R2, blockssingle
 
 blocksend:
-	FMOVQ F27, 0(R0)
-	FMOVQ F28, 16(R0)
-	FMOVQ F29, 32(R0)
-	FMOVQ F30, 48(R0)
+	VMOV V26.B16, V0.B16
+	VMOV V27.B16, V1.B16
+	VMOV V28.B16, V2.B16
+	VMOV V29.B16, V3.B16
+	WORD $0x4e21f400 // fmax .4s v0, v0, v1
+	WORD $0x4e23f442 // fmax .4s v2, v2, v3
+	WORD $0x4e22f400 // fmax .4s v0, v0, v2
+	WORD $0x6e30f800 // fmaxv .4s v0, v0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ F0, 0(R0)
+	FMOVQ 64(R0), F22
+	FMOVQ F0, 16(R0)
+	FMOVQ 80(R0), F23
+	FMOVQ F0, 32(R0)
+	FMOVQ 96(R0), F24
+	FMOVQ F0, 48(R0)
+	FMOVQ 112(R0), F25
+	MOVD z_base+8(FP), R1
+	MOVD z_len+16(FP), R2
+	LSR $4, R2
+	CMP $1, R2
+	BLT done
+	MOVW $0x42b00000, R19
+	VDUP R19, V21.S4
+	MOVW $0x4b400000, R19
+	VDUP R19, V20.S4
+	MOVW $0x3fb8aa3b, R19
+	VDUP R19, V19.S4
+	MOVW $0xbf318000, R19
+	VDUP R19, V18.S4
+	MOVW $0x395e8083, R19
+	VDUP R19, V17.S4
+	MOVW $0x39506967, R19
+	VDUP R19, V16.S4
+	MOVW $0x3ab743ce, R19
+	VDUP R19, V15.S4
+	MOVW $0x3c088908, R19
+	VDUP R19, V14.S4
+	MOVW $0x3d2aa9c1, R19
+	VDUP R19, V13.S4
+	MOVW $0x3e2aaaaa, R19
+	VDUP R19, V12.S4
+	MOVW $0x3f000000, R19
+	VDUP R19, V11.S4
+	MOVW $0x3f800000, R19
+	VDUP R19, V10.S4
+	MOVW $0xc2ae0000, R19
+	VDUP R19, V9.S4
+
+weights:
+	FMOVQ 0(R1), F1
+	WORD $0x6e3edc21 // fmul .4s v1, v1, v30
+	WORD $0x4ea0d421 // fsub .4s v1, v1, v0
+	VMOV V1.B16, V5.B16
+	WORD $0x4eb5f421 // fmin .4s v1, v1, v21
+	VMOV V20.B16, V6.B16
+	WORD $0x4e33cc26 // fmla .4s v6, v1, v19
+	WORD $0x4eb4d4c2 // fsub .4s v2, v6, v20
+	WORD $0x4e32cc41 // fmla .4s v1, v2, v18
+	WORD $0x4e31cc41 // fmla .4s v1, v2, v17
+	VMOV V16.B16, V3.B16
+	VMOV V15.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V14.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V13.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V12.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V11.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V10.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V10.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eaa84c6 // add .4s v6, v6, v10
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e522 // fcmgt .4s v2, v9, v5
+	WORD $0x4e621c21 // bic .16b v1, v1, v2
+	FMOVQ F1, 0(R1)
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 16(R1), F1
+	WORD $0x6e3edc21 // fmul .4s v1, v1, v30
+	WORD $0x4ea0d421 // fsub .4s v1, v1, v0
+	VMOV V1.B16, V5.B16
+	WORD $0x4eb5f421 // fmin .4s v1, v1, v21
+	VMOV V20.B16, V6.B16
+	WORD $0x4e33cc26 // fmla .4s v6, v1, v19
+	WORD $0x4eb4d4c2 // fsub .4s v2, v6, v20
+	WORD $0x4e32cc41 // fmla .4s v1, v2, v18
+	WORD $0x4e31cc41 // fmla .4s v1, v2, v17
+	VMOV V16.B16, V3.B16
+	VMOV V15.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V14.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V13.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V12.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V11.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V10.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V10.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eaa84c6 // add .4s v6, v6, v10
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e522 // fcmgt .4s v2, v9, v5
+	WORD $0x4e621c21 // bic .16b v1, v1, v2
+	FMOVQ F1, 16(R1)
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 32(R1), F1
+	WORD $0x6e3edc21 // fmul .4s v1, v1, v30
+	WORD $0x4ea0d421 // fsub .4s v1, v1, v0
+	VMOV V1.B16, V5.B16
+	WORD $0x4eb5f421 // fmin .4s v1, v1, v21
+	VMOV V20.B16, V6.B16
+	WORD $0x4e33cc26 // fmla .4s v6, v1, v19
+	WORD $0x4eb4d4c2 // fsub .4s v2, v6, v20
+	WORD $0x4e32cc41 // fmla .4s v1, v2, v18
+	WORD $0x4e31cc41 // fmla .4s v1, v2, v17
+	VMOV V16.B16, V3.B16
+	VMOV V15.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V14.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V13.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V12.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V11.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V10.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V10.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eaa84c6 // add .4s v6, v6, v10
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e522 // fcmgt .4s v2, v9, v5
+	WORD $0x4e621c21 // bic .16b v1, v1, v2
+	FMOVQ F1, 32(R1)
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 48(R1), F1
+	WORD $0x6e3edc21 // fmul .4s v1, v1, v30
+	WORD $0x4ea0d421 // fsub .4s v1, v1, v0
+	VMOV V1.B16, V5.B16
+	WORD $0x4eb5f421 // fmin .4s v1, v1, v21
+	VMOV V20.B16, V6.B16
+	WORD $0x4e33cc26 // fmla .4s v6, v1, v19
+	WORD $0x4eb4d4c2 // fsub .4s v2, v6, v20
+	WORD $0x4e32cc41 // fmla .4s v1, v2, v18
+	WORD $0x4e31cc41 // fmla .4s v1, v2, v17
+	VMOV V16.B16, V3.B16
+	VMOV V15.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V14.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V13.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V12.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V11.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V10.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V10.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eaa84c6 // add .4s v6, v6, v10
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e522 // fcmgt .4s v2, v9, v5
+	WORD $0x4e621c21 // bic .16b v1, v1, v2
+	FMOVQ F1, 48(R1)
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	ADD $64, R1
+	SUB $1, R2
+	CBNZ R2, weights
+	FMOVQ F22, 64(R0)
+	FMOVQ F23, 80(R0)
+	FMOVQ F24, 96(R0)
+	FMOVQ F25, 112(R0)
+
+done:
 	RET
 
 TEXT ·expSumNEON(SB), NOSPLIT, $0-36
