@@ -227,7 +227,7 @@ var ops = []*op{
 	newTranspose(), newScores(),
 }
 
-// prefetchLines names every line of a slice.
+// prefetchLines prefetches every line of a slice.
 func prefetchLines(f *function) {
 	p, lines := f.pointer(), f.pointer()
 	f.arg(p, f.op.param("b"))

@@ -180,7 +180,7 @@ func (c *Cache) Row(i int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&c.Bytes[c.page(i)+i%c.Rows*c.width*4])), c.width)
 }
 
-// Prefetch names the first lines of rows that come from memory soon: Scores and AddWeighted name those farAhead.
+// Prefetch prefetches the first lines of rows that are read soon: Scores and AddWeighted prefetch those farAhead.
 func (c *Cache) Prefetch(rows Range) {
 	for b := range c.beginnings(rows) {
 		prefetch(b)

@@ -52,7 +52,7 @@ func (k *prefillTask) item(i int) (g group, kv int) {
 	return k.groups[i%len(k.groups)], i / len(k.groups)
 }
 
-// prefetch names the keys and values that a group reads first.
+// prefetch prefetches the keys and values that a group reads first.
 func (k *prefillTask) prefetch(g group, kv int) {
 	span := k.span(g.first)
 	k.keys(g.first, kv).Prefetch(span)
