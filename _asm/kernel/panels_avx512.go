@@ -222,8 +222,19 @@ func (g *vnni512) acc(t, i, copy int) int {
 	return (copy*g.tokens+t)*g.operands() + i
 }
 
+// copiesOf is the number of copies of the accumulators. A VPDPBUSD waits four cycles (AMD) or five (Intel) for the one
+// before it with the same accumulator. With one per cycle eight accumulators hide that, with two per cycle eight just
+// would if each began in time, and sixteen do. One token waits for memory, and planes need the registers.
+func (g *vnni512) copiesOf() int {
+	accumulators := 16
+	if g.tokens == 1 || g.planes.low > 0 {
+		accumulators = 8
+	}
+	return max(1, accumulators/(g.tokens*g.operands()))
+}
+
 func (g *vnni512) function(name string) {
-	g.copies = max(1, 8/(g.tokens*g.operands()))
+	g.copies = g.copiesOf()
 	sums := g.copies * g.tokens * g.operands()
 	g.free = sums
 	g.begin(name)
