@@ -72,9 +72,14 @@ func TestBlocks(t *testing.T) {
 
 // TestKeptTiles: every number of tokens whose tiles may have seven to ten of them, and with them the sizes around, of
 // weights with three and more bits; scales of weights, of activations, and of both.
-func TestKeptTiles(t *testing.T) {
+func TestKeptTiles(t *testing.T) { checkKept(t, oneStream) }
+
+// TestFirstTiles: the same where only the first tile has more than six tokens.
+func TestFirstTiles(t *testing.T) { checkKept(t, everyLine) }
+
+func checkKept(t *testing.T, tuning Tuning) {
 	defer func(was Tuning) { tuned = was }(tuned)
-	tuned = oneStream // other tunings have smaller tiles
+	tuned = tuning
 	r := rand.New(rand.NewPCG(49, 50))
 	for _, spec := range []pack.Spec{
 		{Name: "vnni4i", Alphabet: pack.Int4.Name}, {Name: "vnni4i", Alphabet: pack.E2M1.Name},

@@ -115,29 +115,29 @@ func (p *tiled) mul(c call) {
 	if p.four(c.t1-c.t0) && run > 4 {
 		run &^= 3
 	}
-	n, most := c.t1-c.t0, p.most(c.scaled)
-	tiles := ceilDiv(n, most)
+	most := p.most(c.scaled)
+	tokens := p.tiling(c.t1-c.t0, most, c.scaled)
 	block := max(blockBytes/token/most, 1)
-	block = ceilDiv(tiles, ceilDiv(tiles, block))
+	block = ceilDiv(tokens.tiles, ceilDiv(tokens.tiles, block))
 	if p.parts > 1 {
 		run = 1 // so that the other parts find the panel in the cache
 	}
 	whole := p.w.Shape.M / p.w.rows
-	for first := 0; first < tiles; first += block {
+	for first := 0; first < tokens.tiles; first += block {
 		for from := c.p0; from < c.p1; {
 			to := min(from+run, c.p1)
 			if from < whole {
 				to = min(to, whole)
 			}
-			for i := first; i < min(first+block, tiles); i++ { // of sizes that differ by one at most
-				p.tile(c, from, to, c.t0+n*i/tiles, c.t0+n*(i+1)/tiles, i > first)
+			for i := first; i < min(first+block, tokens.tiles); i++ {
+				p.tile(c, from, to, c.t0+tokens.before(i), c.t0+tokens.before(i+1), i > first)
 			}
 			from = to
 		}
 	}
 }
 
-// most is the number of tokens of a tile, at most. Results of scaled sums stay in registers.
+// most is the number of tokens of a tile, at most.
 func (f *family) most(scaled bool) int {
 	list, most := f.funcs, tuned.Tokens
 	if scaled {
@@ -149,9 +149,34 @@ func (f *family) most(scaled bool) int {
 	return min(len(list), most)
 }
 
+// tiling divides n tokens. Tiles differ in size by one at most, but for the first one if it has a size of its own.
+type tiling struct{ n, first, tiles int }
+
+// before is the number of tokens before tile i.
+func (t tiling) before(i int) int {
+	if t.first == 0 || i == 0 {
+		return t.n * i / t.tiles
+	}
+	return t.first + (t.n-t.first)*(i-1)/max(t.tiles-1, 1)
+}
+
+// tiling divides n tokens in tiles of most. Where the tuning takes few tokens with scaled sums, the first tile has all
+// for which memory takes long enough: twice as many if weights have more than four bits, with results in memory.
+func (p *tiled) tiling(n, most int, scaled bool) tiling {
+	if !scaled || p.kept == nil || tuned.Scaled == tuned.Tokens {
+		return tiling{n, 0, ceilDiv(n, most)}
+	}
+	first := most
+	if 2*p.bytes > p.columns*p.w.rows {
+		first = tuned.Tokens
+	}
+	first = min(n, first)
+	return tiling{n, first, 1 + ceilDiv(n-first, most)}
+}
+
 // function returns the function for a tile of so many tokens.
 func (f *family) function(tokens int, scaled bool) func(*asm.Tile) {
-	if scaled && tokens <= len(f.kept) && f.kept[tokens-1] != nil {
+	if scaled && tokens <= min(len(f.kept), tuned.Scaled) && f.kept[tokens-1] != nil {
 		return f.kept[tokens-1]
 	}
 	return f.funcs[tokens-1]

@@ -19,7 +19,9 @@ type Tuning struct {
 	// it can
 	Panels int
 	Tokens int // of a tile, at most
-	Scaled int // the same, where sums are scaled: more than six take half of the rows at a time
+	// the same, where sums are scaled. If it is less, only the first tile may have more: it waits for memory. It is six
+	// where a core has no loads to spare for tiles that take half of the rows at a time
+	Scaled int
 
 	dense, opened int          // thresholds of DenseTiles and Int8First with 512 bits; 0 = never
 	vector, batch asm.Prefetch // with one token; with several, one panel at a time
@@ -46,10 +48,10 @@ var (
 	oneStream = Tuning{"one-stream",
 		"one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, " +
 			"every line",
-		1, 12, 10, 0, 0, ahead(12 << 10), ahead(12 << 10)}
+		1, 12, 12, 0, 0, ahead(12 << 10), ahead(12 << 10)}
 	everyLine = Tuning{"every-line",
-		"every line prefetched 6 KiB ahead; one token: one panel at a time; several: up to 12 in a tile, 6 where " +
-			"sums are scaled",
+		"every line prefetched 6 KiB ahead; one token: one panel at a time; several: up to 12 in a tile, where " +
+			"sums are scaled 6 in all but the first",
 		1, 12, 6, 0, 0, everyAhead(6 << 10), everyAhead(6 << 10)}
 	ramps = Tuning{"ramps", "one token: two panels at a time, four of two bits, 16 lines of the next page of each " +
 		"prefetched in the course of a page; several: up to 6 in a tile, every line", 4, 6, 6, 13, 24, ramp, ramp}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -209,8 +208,10 @@ func TestTunedTiles(t *testing.T) {
 		{pack.Int4.Name, oneStream, 32, 11, []string{"5", "6"}},
 		{pack.Int4.Name, oneStream, 32, 13, []string{"6", "kept, 7"}},
 		{pack.Int4.Name, everyLine, 0, 11, []string{"11"}},
-		{pack.Int4.Name, everyLine, 32, 10, []string{"5", "5"}},
-		{pack.Int4.Name, everyLine, 32, 7, []string{"3", "4"}},
+		{pack.Int4.Name, everyLine, 32, 10, []string{"6", "4"}},
+		{pack.Int4.Name, everyLine, 32, 13, []string{"6", "3", "4"}},
+		{pack.Int8.Name, everyLine, 32, 10, []string{"10"}},
+		{pack.Int8.Name, everyLine, 32, 20, []string{"12", "4", "4"}},
 		{pack.Int4.Name, ramps, 32, 10, []string{"5", "5"}},
 	} {
 		tuned = c.tuning
@@ -221,33 +222,54 @@ func TestTunedTiles(t *testing.T) {
 	}
 }
 
-// TestTilesOfAll: tiles of every tuning have all tokens of a batch, and differ in size by one at most.
-func TestTilesOfAll(t *testing.T) {
-	if Best() != AVX512VNNI {
-		t.Skip("no tiles of 12 tokens")
-	}
+// TestTiling: tiles have every token of a batch once. But for the first one of scaled sums none has more than the
+// tuning says, and sizes differ by one at most.
+func TestTiling(t *testing.T) {
 	defer func(was Tuning) { tuned = was }(tuned)
+	list := make([]func(*asm.Tile), 12)
 	for _, tuned = range Tunings() {
-		for tokens := 1; tokens <= 130; tokens++ {
-			sum, least, most := 0, tokens, 0
-			for _, tile := range tilesOf(t, pack.Int4.Name, 32, tokens) {
-				var n int
-				if _, err := fmt.Sscan(tile[strings.LastIndex(tile, " ")+1:], &n); err != nil {
-					t.Fatal(err)
+		for n := 1; n <= 200; n++ {
+			for _, bytes := range []int{48, 64, 80, 96, 128} {
+				for _, kept := range []int{0, 9, 10} {
+					p := &tiled{family: family{columns: 4, funcs: list}, bytes: bytes, w: &Weights{rows: 32}}
+					if kept > 0 {
+						p.kept = list[:kept]
+					}
+					for _, scaled := range []bool{false, true} {
+						p.checkTiling(t, n, scaled)
+					}
 				}
-				sum, least, most = sum+n, min(least, n), max(most, n)
-			}
-			if sum != tokens || most > min(tuned.Scaled, least+1) {
-				t.Errorf("%s: %d tokens in tiles of %d to %d, %d in all", tuned.Name, tokens, least, most, sum)
 			}
 		}
+	}
+}
+
+func (p *tiled) checkTiling(t *testing.T, n int, scaled bool) {
+	t.Helper()
+	most := p.most(scaled)
+	tokens := p.tiling(n, most, scaled)
+	least, largest := n, 0
+	for i := range tokens.tiles {
+		size := tokens.before(i+1) - tokens.before(i)
+		if first := size == min(n, tuned.Tokens) || size == min(n, most); i == 0 && tokens.first > 0 && first {
+			continue
+		}
+		least, largest = min(least, size), max(largest, size)
+	}
+	if tokens.before(0) != 0 || tokens.before(tokens.tiles) != n || least == 0 || largest > min(most, least+1) {
+		t.Errorf("%s, %d bytes, %d functions, scaled %v: %d tokens in tiles of %d to %d, the first %d",
+			tuned.Name, p.bytes, len(p.kept), scaled, n, least, largest, tokens.first)
 	}
 }
 
 // tilesOf returns the functions that multiply two panels, as tables and numbers of tokens. They multiply nothing.
 func tilesOf(t *testing.T, alphabet string, group, tokens int) (tiles []string) {
 	r := rand.New(rand.NewPCG(5, 6))
-	pr := newProblem(t, pack.Spec{Name: "vnni4i", Alphabet: alphabet}, pack.Shape{M: 64, K: 64}, tokens, group, r)
+	spec := pack.Spec{Name: "vnni4i", Alphabet: alphabet}
+	if alphabet == pack.Int8.Name {
+		spec.Name = "vnni4"
+	}
+	pr := newProblem(t, spec, pack.Shape{M: 64, K: 64}, tokens, group, r)
 	w, err := Bind(pr.layout, pr.matrix.Shape, pr.packed, group)
 	if err != nil {
 		t.Fatal(err)
