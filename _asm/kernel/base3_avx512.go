@@ -105,7 +105,7 @@ func (g *trits512) group() {
 	g.p("JLT %s", rest)
 	g.p("PCALIGN $64")
 	g.at(loop)
-	prefetchPage(g.file)
+	prefetchEvery(g.file, tritUnrolled*pace, func() { prefetchPage(g.file) })
 	for u := range tritUnrolled {
 		g.step(u)
 	}

@@ -12,8 +12,8 @@ import (
 // operand is the field times 2^(f·bits); the operand of field 0 is the register itself, with all fields. The sums are
 // corrected once, at the end: the others are subtracted from sum 0, then sum f is shifted right by f·bits.
 //
-// General registers: DI weights, SI activations, R11 activations of the seventh token (with few tokens Prefetch.Every),
-// R8 bytes between tokens (R10 three, R13 five times), CX steps.
+// General registers: DI weights, SI activations, R11 activations of the seventh token, R8 bytes between tokens (R10
+// three, R13 five times; with up to five tokens R13 is Prefetch.Every), CX steps.
 
 // stream is one kind of packed weights.
 type stream struct {
@@ -135,6 +135,21 @@ func prefetchRule(f *file, address string, multiple int) {
 	f.p("PREFETCHT1 (R12)(BX*1)")
 }
 
+// prefetchEvery prefetches every line of weights of an iteration, relative to DI, as far ahead as R13 says
+// (beginTile512), or, where it is 0, emits other prefetches.
+func prefetchEvery(f *file, bytes int, other func()) {
+	others, done := f.newLabel("others"), f.newLabel("named")
+	f.p("TESTQ R13, R13")
+	f.p("JZ %s", others)
+	for at := 0; at < bytes; at += pace {
+		f.p("PREFETCHT1 %d(DI)(R13*1)", at)
+	}
+	f.p("JMP %s", done)
+	f.at(others)
+	other()
+	f.at(done)
+}
+
 // memoryCycles is the approximate memory time of a line of weights. With fewer products a kernel waits for memory.
 const memoryCycles = 5
 
@@ -156,7 +171,17 @@ func (g *vnni512) prefetch(unroll int) {
 			}
 		}
 	case !g.namesLines():
-		g.prefetchFew(bytes)
+		prefetchEvery(g.file, bytes, func() {
+			// Every second line. Where an iteration reads no multiple of two, counting from its address would name now
+			// one, now two lines in a row, and the hardware prefetcher lose the stream.
+			multiple := pace
+			if bytes%(2*pace) != 0 {
+				multiple = 2 * pace
+			}
+			for at := 0; at < bytes; at += 2 * pace {
+				prefetchRule(g.file, fmt.Sprintf("%d(DI)", at), multiple)
+			}
+		})
 	default:
 		prefetchRule(g.file, "(DI)", pace)
 		g.p("ADDQ BX, R12")
@@ -166,29 +191,6 @@ func (g *vnni512) prefetch(unroll int) {
 			g.p("PREFETCHT1 (R12)")
 		}
 	}
-}
-
-// prefetchFew emits the prefetches of an iteration with few products: every line, as many bytes ahead as register R11
-// says, or, where it is 0, every second one by the rule.
-func (g *vnni512) prefetchFew(bytes int) {
-	second, done := g.newLabel("second"), g.newLabel("named")
-	g.p("TESTQ R11, R11")
-	g.p("JZ %s", second)
-	for at := 0; at < bytes; at += pace {
-		g.p("PREFETCHT1 %d(DI)(R11*1)", at)
-	}
-	g.p("JMP %s", done)
-	g.at(second)
-	// Where an iteration reads no multiple of two lines, counting from its address would name now one, now two in a
-	// row, and the hardware prefetcher lose the stream.
-	multiple := pace
-	if bytes%(2*pace) != 0 {
-		multiple = 2 * pace
-	}
-	for at := 0; at < bytes; at += 2 * pace {
-		prefetchRule(g.file, fmt.Sprintf("%d(DI)", at), multiple)
-	}
-	g.at(done)
 }
 
 func avx512File() *file {
@@ -310,9 +312,6 @@ func (g *vnni512) begin(name string) {
 	if g.panels() > 2 {
 		g.p("LEAQ (R11)(R11*2), R10")
 	}
-	if g.panels() == 1 && !g.namesLines() {
-		g.p("MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11")
-	}
 	if g.panels() > 1 && g.room == noRoom {
 		g.p("SHLQ $%d, Tile_PanelBytes(AX)", g.panels()/2)
 	}
@@ -333,6 +332,8 @@ func beginTile512(f *file, name string, tokens int) {
 	}
 	if tokens > 5 {
 		f.p("LEAQ (R8)(R8*4), R13")
+	} else {
+		f.p("MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13")
 	}
 }
 

@@ -30,12 +30,8 @@ type Tuning struct {
 // The prefetch rules: lines a fixed number of bytes ahead, or 16 lines of the next page one after the other.
 func ahead(bytes int) asm.Prefetch { return asm.Prefetch{Ahead: bytes, Page: -1, Line: 64} }
 
-// everyAhead is the rule whose lines all kernels name, even those with few products.
-func everyAhead(bytes int) asm.Prefetch {
-	p := ahead(bytes)
-	p.Every = bytes
-	return p
-}
+// every is ahead, but for kernels that name fewer lines otherwise: they name every line, nearer.
+var every = asm.Prefetch{Ahead: 12 << 10, Page: -1, Line: 64, Every: 6 << 10}
 
 var ramp = asm.Prefetch{Ahead: 4096, Page: -4096, Ramp: 4095}
 
@@ -50,9 +46,9 @@ var (
 			"every line",
 		1, 12, 12, 0, 0, ahead(12 << 10), ahead(12 << 10)}
 	everyLine = Tuning{"every-line",
-		"every line prefetched 6 KiB ahead; one token: one panel at a time; several: up to 12 in a tile, where " +
-			"sums are scaled 6 in all but the first",
-		1, 12, 6, 0, 0, everyAhead(6 << 10), everyAhead(6 << 10)}
+		"one token: one panel at a time, every line prefetched 6 KiB ahead; several: up to 12 in a tile, where sums " +
+			"are scaled 6 in all but the first, every line",
+		1, 12, 6, 0, 0, every, every}
 	ramps = Tuning{"ramps", "one token: two panels at a time, four of two bits, 16 lines of the next page of each " +
 		"prefetched in the course of a page; several: up to 6 in a tile, every line", 4, 6, 6, 13, 24, ramp, ramp}
 	twoStreams = Tuning{"two-streams",

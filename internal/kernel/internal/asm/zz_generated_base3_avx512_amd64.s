@@ -61,6 +61,7 @@ TEXT ·base3AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word51515151<>(SB), Z14
 	VMOVDQU64 trits0<>(SB), Z15
 	VMOVDQU64 trits1<>(SB), Z17
@@ -98,12 +99,21 @@ group2:
 	JLT rest5
 	PCALIGN $64
 loop4:
+	TESTQ R13, R13
+	JZ others8
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	JMP named9
+others8:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
 	ANDQ DI, R11
 	SHRQ $2, R11
 	PREFETCHT1 (R12)(R11*1)
+named9:
 	VPBROADCASTD 0(SI), Z16
 	VMOVDQU64 0(DI), Z10
 	VPDPBUSD Z16, Z10, Z0
@@ -223,7 +233,7 @@ done7:
 	VPADDD Z11, Z4, Z4
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact8
+	JZ exact10
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z11
@@ -241,15 +251,15 @@ done7:
 	VPMOVSXBD 64(CX), Z11
 	VPMULLD Z10, Z11, Z11
 	VPSUBD Z11, Z4, Z4
-exact8:
+exact10:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums9
+	JEQ sums11
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations11
+	JZ activations13
 	CMPQ Tile_Halves(AX), $0
-	JNE halves10
+	JNE halves12
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -279,8 +289,8 @@ exact8:
 	VMULPS Z10, Z4, Z4
 	VFMADD213PS 256(BX), Z11, Z4
 	VMOVUPS Z4, 256(BX)
-	JMP stored12
-halves10:
+	JMP stored14
+halves12:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -310,8 +320,8 @@ halves10:
 	VMULPS Z10, Z4, Z4
 	VFMADD213PS 256(BX), Z11, Z4
 	VMOVUPS Z4, 256(BX)
-	JMP stored12
-activations11:
+	JMP stored14
+activations13:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z10, Z0
@@ -328,14 +338,14 @@ activations11:
 	VCVTDQ2PS Z4, Z4
 	VFMADD213PS 256(BX), Z10, Z4
 	VMOVUPS Z4, 256(BX)
-	JMP stored12
-sums9:
+	JMP stored14
+sums11:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
 	VMOVUPS Z4, 256(BX)
-stored12:
+stored14:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
@@ -359,13 +369,14 @@ TEXT ·base3AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word51515151<>(SB), Z14
 	VMOVDQU64 trits0<>(SB), Z15
 	VMOVDQU64 trits1<>(SB), Z18
 	VPBROADCASTD word0c0c0c0c<>(SB), Z19
 	VPBROADCASTD word30303030<>(SB), Z20
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z21
-panel13:
+panel15:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -378,7 +389,7 @@ panel13:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group14:
+group16:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -393,15 +404,24 @@ group14:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	SUBQ $4, CX
-	JLT rest17
+	JLT rest19
 	PCALIGN $64
-loop16:
+loop18:
+	TESTQ R13, R13
+	JZ others22
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	JMP named23
+others22:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
 	ANDQ DI, R11
 	SHRQ $2, R11
 	PREFETCHT1 (R12)(R11*1)
+named23:
 	VPBROADCASTD 0(SI), Z16
 	VPBROADCASTD 0(SI)(R8*1), Z17
 	VMOVDQU64 0(DI), Z10
@@ -489,11 +509,11 @@ loop16:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop16
-rest17:
+	JGE loop18
+rest19:
 	ADDQ $4, CX
-	JZ done19
-one18:
+	JZ done21
+one20:
 	VPBROADCASTD 0(SI), Z16
 	VPBROADCASTD 0(SI)(R8*1), Z17
 	VMOVDQU64 0(DI), Z10
@@ -518,8 +538,8 @@ one18:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one18
-done19:
+	JNZ one20
+done21:
 	VPSUBD Z2, Z1, Z1
 	VPSRAD $2, Z2, Z2
 	VPSUBD Z3, Z1, Z1
@@ -570,7 +590,7 @@ done19:
 	VPADDD Z11, Z9, Z9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact20
+	JZ exact24
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z11
@@ -604,15 +624,15 @@ done19:
 	VPMOVSXBD 64(CX), Z11
 	VPMULLD Z10, Z11, Z11
 	VPSUBD Z11, Z9, Z9
-exact20:
+exact24:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums21
+	JEQ sums25
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations23
+	JZ activations27
 	CMPQ Tile_Halves(AX), $0
-	JNE halves22
+	JNE halves26
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -669,8 +689,8 @@ exact20:
 	VMULPS Z10, Z9, Z9
 	VFMADD213PS 256(BX), Z11, Z9
 	VMOVUPS Z9, 256(BX)
-	JMP stored24
-halves22:
+	JMP stored28
+halves26:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -727,8 +747,8 @@ halves22:
 	VMULPS Z10, Z9, Z9
 	VFMADD213PS 256(BX), Z11, Z9
 	VMOVUPS Z9, 256(BX)
-	JMP stored24
-activations23:
+	JMP stored28
+activations27:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z10, Z0
@@ -762,8 +782,8 @@ activations23:
 	VCVTDQ2PS Z9, Z9
 	VFMADD213PS 256(BX), Z10, Z9
 	VMOVUPS Z9, 256(BX)
-	JMP stored24
-sums21:
+	JMP stored28
+sums25:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -775,22 +795,22 @@ sums21:
 	VMOVUPS Z7, 128(BX)
 	VMOVUPS Z8, 192(BX)
 	VMOVUPS Z9, 256(BX)
-stored24:
+stored28:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit15
+	JNZ unit17
 	ADDQ $80, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit15:
+unit17:
 	TESTQ R15, R15
-	JNZ group14
+	JNZ group16
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $320, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel13
+	JNZ panel15
 	VZEROUPPER
 	RET
 
@@ -799,13 +819,14 @@ TEXT ·base3AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word51515151<>(SB), Z19
 	VMOVDQU64 trits0<>(SB), Z20
 	VMOVDQU64 trits1<>(SB), Z24
 	VPBROADCASTD word0c0c0c0c<>(SB), Z25
 	VPBROADCASTD word30303030<>(SB), Z26
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z27
-panel25:
+panel29:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -818,7 +839,7 @@ panel25:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group26:
+group30:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -838,15 +859,24 @@ group26:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	SUBQ $4, CX
-	JLT rest29
+	JLT rest33
 	PCALIGN $64
-loop28:
+loop32:
+	TESTQ R13, R13
+	JZ others36
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	JMP named37
+others36:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
 	ANDQ DI, R11
 	SHRQ $2, R11
 	PREFETCHT1 (R12)(R11*1)
+named37:
 	VPBROADCASTD 0(SI), Z21
 	VPBROADCASTD 0(SI)(R8*1), Z22
 	VPBROADCASTD 0(SI)(R8*2), Z23
@@ -958,11 +988,11 @@ loop28:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop28
-rest29:
+	JGE loop32
+rest33:
 	ADDQ $4, CX
-	JZ done31
-one30:
+	JZ done35
+one34:
 	VPBROADCASTD 0(SI), Z21
 	VPBROADCASTD 0(SI)(R8*1), Z22
 	VPBROADCASTD 0(SI)(R8*2), Z23
@@ -993,8 +1023,8 @@ one30:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one30
-done31:
+	JNZ one34
+done35:
 	VPSUBD Z2, Z1, Z1
 	VPSRAD $2, Z2, Z2
 	VPSUBD Z3, Z1, Z1
@@ -1069,7 +1099,7 @@ done31:
 	VPADDD Z16, Z14, Z14
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact32
+	JZ exact38
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z15
 	VPMOVSXBD 0(CX), Z16
@@ -1119,15 +1149,15 @@ done31:
 	VPMOVSXBD 64(CX), Z16
 	VPMULLD Z15, Z16, Z16
 	VPSUBD Z16, Z14, Z14
-exact32:
+exact38:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums33
+	JEQ sums39
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations35
+	JZ activations41
 	CMPQ Tile_Halves(AX), $0
-	JNE halves34
+	JNE halves40
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1211,8 +1241,8 @@ exact32:
 	VMULPS Z15, Z14, Z14
 	VFMADD213PS 256(BX), Z16, Z14
 	VMOVUPS Z14, 256(BX)
-	JMP stored36
-halves34:
+	JMP stored42
+halves40:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -1296,8 +1326,8 @@ halves34:
 	VMULPS Z15, Z14, Z14
 	VFMADD213PS 256(BX), Z16, Z14
 	VMOVUPS Z14, 256(BX)
-	JMP stored36
-activations35:
+	JMP stored42
+activations41:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z15
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z15, Z0
@@ -1348,8 +1378,8 @@ activations35:
 	VCVTDQ2PS Z14, Z14
 	VFMADD213PS 256(BX), Z15, Z14
 	VMOVUPS Z14, 256(BX)
-	JMP stored36
-sums33:
+	JMP stored42
+sums39:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -1367,22 +1397,22 @@ sums33:
 	VMOVUPS Z12, 128(BX)
 	VMOVUPS Z13, 192(BX)
 	VMOVUPS Z14, 256(BX)
-stored36:
+stored42:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit27
+	JNZ unit31
 	ADDQ $80, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit27:
+unit31:
 	TESTQ R15, R15
-	JNZ group26
+	JNZ group30
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $320, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel25
+	JNZ panel29
 	VZEROUPPER
 	RET
 
@@ -1392,11 +1422,12 @@ TEXT ·base3AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word51515151<>(SB), Z24
 	VMOVDQU64 trits0<>(SB), Z25
 	VMOVDQU64 trits1<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel37:
+panel43:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -1409,7 +1440,7 @@ panel37:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group38:
+group44:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1434,15 +1465,24 @@ group38:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $4, CX
-	JLT rest41
+	JLT rest47
 	PCALIGN $64
-loop40:
+loop46:
+	TESTQ R13, R13
+	JZ others50
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	JMP named51
+others50:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
 	ANDQ DI, R11
 	SHRQ $2, R11
 	PREFETCHT1 (R12)(R11*1)
+named51:
 	VPBROADCASTD 0(SI), Z26
 	VPBROADCASTD 0(SI)(R8*1), Z27
 	VPBROADCASTD 0(SI)(R8*2), Z28
@@ -1578,11 +1618,11 @@ loop40:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop40
-rest41:
+	JGE loop46
+rest47:
 	ADDQ $4, CX
-	JZ done43
-one42:
+	JZ done49
+one48:
 	VPBROADCASTD 0(SI), Z26
 	VPBROADCASTD 0(SI)(R8*1), Z27
 	VPBROADCASTD 0(SI)(R8*2), Z28
@@ -1619,8 +1659,8 @@ one42:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one42
-done43:
+	JNZ one48
+done49:
 	VPSUBD Z2, Z1, Z1
 	VPSRAD $2, Z2, Z2
 	VPSUBD Z3, Z1, Z1
@@ -1719,7 +1759,7 @@ done43:
 	VPADDD Z21, Z19, Z19
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact44
+	JZ exact52
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z21
@@ -1785,15 +1825,15 @@ done43:
 	VPMOVSXBD 64(CX), Z21
 	VPMULLD Z20, Z21, Z21
 	VPSUBD Z21, Z19, Z19
-exact44:
+exact52:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums45
+	JEQ sums53
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations47
+	JZ activations55
 	CMPQ Tile_Halves(AX), $0
-	JNE halves46
+	JNE halves54
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1904,8 +1944,8 @@ exact44:
 	VMULPS Z20, Z19, Z19
 	VFMADD213PS 256(BX), Z21, Z19
 	VMOVUPS Z19, 256(BX)
-	JMP stored48
-halves46:
+	JMP stored56
+halves54:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -2016,8 +2056,8 @@ halves46:
 	VMULPS Z20, Z19, Z19
 	VFMADD213PS 256(BX), Z21, Z19
 	VMOVUPS Z19, 256(BX)
-	JMP stored48
-activations47:
+	JMP stored56
+activations55:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -2085,8 +2125,8 @@ activations47:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 256(BX), Z20, Z19
 	VMOVUPS Z19, 256(BX)
-	JMP stored48
-sums45:
+	JMP stored56
+sums53:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2110,22 +2150,22 @@ sums45:
 	VMOVUPS Z17, 128(BX)
 	VMOVUPS Z18, 192(BX)
 	VMOVUPS Z19, 256(BX)
-stored48:
+stored56:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit39
+	JNZ unit45
 	ADDQ $80, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit39:
+unit45:
 	TESTQ R15, R15
-	JNZ group38
+	JNZ group44
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $320, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel37
+	JNZ panel43
 	VZEROUPPER
 	RET
 
@@ -2135,10 +2175,11 @@ TEXT ·base3AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word51515151<>(SB), Z29
 	VMOVDQU64 trits0<>(SB), Z30
 	VMOVDQU64 trits1<>(SB), Z31
-panel49:
+panel57:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -2151,7 +2192,7 @@ panel49:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group50:
+group58:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -2181,15 +2222,24 @@ group50:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	SUBQ $4, CX
-	JLT rest53
+	JLT rest61
 	PCALIGN $64
-loop52:
+loop60:
+	TESTQ R13, R13
+	JZ others64
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	JMP named65
+others64:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
 	ANDQ DI, R11
 	SHRQ $2, R11
 	PREFETCHT1 (R12)(R11*1)
+named65:
 	VMOVDQU64 0(DI), Z25
 	VPDPBUSD.BCST 0(SI), Z25, Z0
 	VPDPBUSD.BCST 0(SI)(R8*1), Z25, Z5
@@ -2329,11 +2379,11 @@ loop52:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop52
-rest53:
+	JGE loop60
+rest61:
 	ADDQ $4, CX
-	JZ done55
-one54:
+	JZ done63
+one62:
 	VMOVDQU64 0(DI), Z25
 	VPDPBUSD.BCST 0(SI), Z25, Z0
 	VPDPBUSD.BCST 0(SI)(R8*1), Z25, Z5
@@ -2371,8 +2421,8 @@ one54:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one54
-done55:
+	JNZ one62
+done63:
 	VPSUBD Z2, Z1, Z1
 	VPSRAD $2, Z2, Z2
 	VPSUBD Z3, Z1, Z1
@@ -2495,7 +2545,7 @@ done55:
 	VPADDD Z26, Z24, Z24
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact56
+	JZ exact66
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z25
 	VPMOVSXBD 0(CX), Z26
@@ -2577,15 +2627,15 @@ done55:
 	VPMOVSXBD 64(CX), Z26
 	VPMULLD Z25, Z26, Z26
 	VPSUBD Z26, Z24, Z24
-exact56:
+exact66:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums57
+	JEQ sums67
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations59
+	JZ activations69
 	CMPQ Tile_Halves(AX), $0
-	JNE halves58
+	JNE halves68
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -2723,8 +2773,8 @@ exact56:
 	VMULPS Z25, Z24, Z24
 	VFMADD213PS 256(BX), Z26, Z24
 	VMOVUPS Z24, 256(BX)
-	JMP stored60
-halves58:
+	JMP stored70
+halves68:
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*2), CX
 	MOVQ DX, BX
@@ -2862,8 +2912,8 @@ halves58:
 	VMULPS Z25, Z24, Z24
 	VFMADD213PS 256(BX), Z26, Z24
 	VMOVUPS Z24, 256(BX)
-	JMP stored60
-activations59:
+	JMP stored70
+activations69:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z25
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z25, Z0
@@ -2948,8 +2998,8 @@ activations59:
 	VCVTDQ2PS Z24, Z24
 	VFMADD213PS 256(BX), Z25, Z24
 	VMOVUPS Z24, 256(BX)
-	JMP stored60
-sums57:
+	JMP stored70
+sums67:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2979,21 +3029,21 @@ sums57:
 	VMOVUPS Z22, 128(BX)
 	VMOVUPS Z23, 192(BX)
 	VMOVUPS Z24, 256(BX)
-stored60:
+stored70:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit51
+	JNZ unit59
 	ADDQ $80, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit51:
+unit59:
 	TESTQ R15, R15
-	JNZ group50
+	JNZ group58
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $320, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel49
+	JNZ panel57
 	VZEROUPPER
 	RET

@@ -349,6 +349,7 @@ TEXT ·binaryLUTRows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_SecondPanel(AX), R11
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
 	VPBROADCASTD word01010101<>(SB), Z30
@@ -863,6 +864,7 @@ TEXT ·binaryLUTRows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_SecondPanel(AX), R11
 	XORL R11, R11
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
@@ -1265,6 +1267,7 @@ TEXT ·binaryLUTInterleavedRows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_SecondPanel(AX), R11
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
 	VMOVDQU64 units8<>(SB), Z24
@@ -1782,6 +1785,7 @@ TEXT ·binaryLUTInterleavedRows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_SecondPanel(AX), R11
 	XORL R11, R11
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25

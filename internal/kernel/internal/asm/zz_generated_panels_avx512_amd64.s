@@ -121,7 +121,7 @@ TEXT ·fields1Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 spread4<>(SB), Z17
 	VPBROADCASTD word02020202<>(SB), Z18
 	VPBROADCASTD word04040404<>(SB), Z19
@@ -172,14 +172,14 @@ group3:
 	JLT rest6
 	PCALIGN $64
 loop5:
-	TESTQ R11, R11
-	JZ second9
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others9
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named10
-second9:
+others9:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -579,6 +579,7 @@ TEXT ·fields1Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 spread4<>(SB), Z26
 	VPBROADCASTD word02020202<>(SB), Z27
 	VPBROADCASTD word04040404<>(SB), Z28
@@ -1251,6 +1252,7 @@ TEXT ·fields1Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 spread4<>(SB), Z30
 	VPBROADCASTD word02020202<>(SB), Z31
 panel33:
@@ -2184,7 +2186,7 @@ TEXT ·fields1Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word02020202<>(SB), Z21
@@ -2227,14 +2229,14 @@ group49:
 	JLT rest52
 	PCALIGN $64
 loop51:
-	TESTQ R11, R11
-	JZ second55
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others55
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named56
-second55:
+others55:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -2566,6 +2568,7 @@ TEXT ·fields1Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word02020202<>(SB), Z26
@@ -3040,6 +3043,7 @@ TEXT ·fields1Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word02020202<>(SB), Z30
@@ -3675,7 +3679,7 @@ TEXT ·fields2Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word0c0c0c0c<>(SB), Z15
@@ -3712,14 +3716,14 @@ group98:
 	JLT rest101
 	PCALIGN $64
 loop100:
-	TESTQ R11, R11
-	JZ second104
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others104
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named105
-second104:
+others104:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -3947,6 +3951,7 @@ TEXT ·fields2Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
@@ -4295,6 +4300,7 @@ TEXT ·fields2Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word0c0c0c0c<>(SB), Z24
@@ -4721,6 +4727,7 @@ TEXT ·fields2Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
@@ -5239,6 +5246,7 @@ TEXT ·fields2Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
@@ -6463,7 +6471,7 @@ TEXT ·ternaryRows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word55555555<>(SB), Z15
@@ -6501,14 +6509,14 @@ group198:
 	JLT rest201
 	PCALIGN $64
 loop200:
-	TESTQ R11, R11
-	JZ second204
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others204
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named205
-second204:
+others204:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -6743,6 +6751,7 @@ TEXT ·ternaryRows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word55555555<>(SB), Z26
@@ -7093,6 +7102,7 @@ TEXT ·ternaryRows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word55555555<>(SB), Z24
@@ -7519,6 +7529,7 @@ TEXT ·ternaryRows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word55555555<>(SB), Z30
@@ -8034,6 +8045,7 @@ TEXT ·ternaryRows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVL $0xFF00, BX
 	KMOVW BX, K1
 	VPBROADCASTD word55555555<>(SB), Z26
@@ -9247,6 +9259,7 @@ TEXT ·ternaryPairsAVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word55555555<>(SB), Z17
@@ -9544,6 +9557,7 @@ TEXT ·ternaryPairsAVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word55555555<>(SB), Z30
@@ -9958,6 +9972,7 @@ TEXT ·ternaryPairsAVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word55555555<>(SB), Z30
@@ -10476,6 +10491,7 @@ TEXT ·ternaryPairsAVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word55555555<>(SB), Z22
@@ -11054,6 +11070,7 @@ TEXT ·ternaryPairsAVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word55555555<>(SB), Z26
@@ -12535,6 +12552,7 @@ TEXT ·fields2PairsAVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word0c0c0c0c<>(SB), Z17
@@ -12828,6 +12846,7 @@ TEXT ·fields2PairsAVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
@@ -13247,6 +13266,7 @@ TEXT ·fields2PairsAVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
@@ -13774,6 +13794,7 @@ TEXT ·fields2PairsAVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
@@ -14364,6 +14385,7 @@ TEXT ·fields2PairsAVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
@@ -15882,7 +15904,7 @@ TEXT ·fields2Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word0c0c0c0c<>(SB), Z17
 	VPBROADCASTD word30303030<>(SB), Z18
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z19
@@ -15919,14 +15941,14 @@ group466:
 	JLT rest469
 	PCALIGN $64
 loop468:
-	TESTQ R11, R11
-	JZ second472
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others472
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named473
-second472:
+others472:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -16171,6 +16193,7 @@ TEXT ·fields2Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
 panel483:
@@ -16569,6 +16592,7 @@ TEXT ·fields2Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
 panel499:
@@ -17069,6 +17093,7 @@ TEXT ·fields2Rows64AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
@@ -17626,6 +17651,7 @@ TEXT ·fields2Rows64AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
 	VPBROADCASTD word30303030<>(SB), Z27
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z28
@@ -19060,7 +19086,7 @@ TEXT ·ternaryRows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word55555555<>(SB), Z17
 	VPBROADCASTD word0c0c0c0c<>(SB), Z18
 	VPBROADCASTD word30303030<>(SB), Z19
@@ -19098,14 +19124,14 @@ group558:
 	JLT rest561
 	PCALIGN $64
 loop560:
-	TESTQ R11, R11
-	JZ second564
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others564
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named565
-second564:
+others564:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -19353,6 +19379,7 @@ TEXT ·ternaryRows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
 panel574:
@@ -19746,6 +19773,7 @@ TEXT ·ternaryRows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
 panel589:
@@ -20237,6 +20265,7 @@ TEXT ·ternaryRows64AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word55555555<>(SB), Z22
 	VPBROADCASTD word0c0c0c0c<>(SB), Z23
 	VPBROADCASTD word30303030<>(SB), Z24
@@ -20782,6 +20811,7 @@ TEXT ·ternaryRows64AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word55555555<>(SB), Z26
 	VPBROADCASTD word0c0c0c0c<>(SB), Z27
 	VPBROADCASTD word30303030<>(SB), Z28
@@ -22179,7 +22209,7 @@ TEXT ·fields4Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z13
 panel643:
 	MOVQ Tile_W(AX), DI
@@ -22212,14 +22242,14 @@ group644:
 	JLT rest647
 	PCALIGN $64
 loop646:
-	TESTQ R11, R11
-	JZ second650
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others650
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named651
-second650:
+others650:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -22388,7 +22418,7 @@ TEXT ·fields4Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z24
 panel660:
 	MOVQ Tile_W(AX), DI
@@ -22431,14 +22461,14 @@ group661:
 	JLT rest664
 	PCALIGN $64
 loop663:
-	TESTQ R11, R11
-	JZ second667
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others667
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named668
-second667:
+others667:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -22675,6 +22705,7 @@ TEXT ·fields4Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z22
 panel677:
 	MOVQ Tile_W(AX), DI
@@ -22990,6 +23021,7 @@ TEXT ·fields4Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z28
 panel692:
 	MOVQ Tile_W(AX), DI
@@ -23369,6 +23401,7 @@ TEXT ·fields4Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z24
 panel707:
 	MOVQ Tile_W(AX), DI
@@ -31135,7 +31168,7 @@ TEXT ·fields4Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z17
 panel919:
 	MOVQ Tile_W(AX), DI
@@ -31170,14 +31203,14 @@ group920:
 	JLT rest923
 	PCALIGN $64
 loop922:
-	TESTQ R11, R11
-	JZ second926
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others926
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named927
-second926:
+others926:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -31390,7 +31423,7 @@ TEXT ·fields4Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z30
 panel936:
 	MOVQ Tile_W(AX), DI
@@ -31437,14 +31470,14 @@ group937:
 	JLT rest940
 	PCALIGN $64
 loop939:
-	TESTQ R11, R11
-	JZ second943
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others943
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named944
-second943:
+others943:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -31759,6 +31792,7 @@ TEXT ·fields4Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z30
 panel953:
 	MOVQ Tile_W(AX), DI
@@ -32226,6 +32260,7 @@ TEXT ·fields4Rows64AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z22
 panel968:
 	MOVQ Tile_W(AX), DI
@@ -32738,6 +32773,7 @@ TEXT ·fields4Rows64AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z26
 panel981:
 	MOVQ Tile_W(AX), DI
@@ -34050,7 +34086,7 @@ TEXT ·lookup4Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z13
 	VPBROADCASTD word0f0f0f0f<>(SB), Z14
 panel1007:
@@ -34084,14 +34120,14 @@ group1008:
 	JLT rest1011
 	PCALIGN $64
 loop1010:
-	TESTQ R11, R11
-	JZ second1014
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1014
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named1015
-second1014:
+others1014:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -34278,7 +34314,7 @@ TEXT ·lookup4Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
 panel1024:
@@ -34322,14 +34358,14 @@ group1025:
 	JLT rest1028
 	PCALIGN $64
 loop1027:
-	TESTQ R11, R11
-	JZ second1031
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1031
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named1032
-second1031:
+others1031:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -34582,6 +34618,7 @@ TEXT ·lookup4Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z22
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
 panel1041:
@@ -34904,6 +34941,7 @@ TEXT ·lookup4Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z28
 	VPBROADCASTD word0f0f0f0f<>(SB), Z29
 panel1056:
@@ -35288,6 +35326,7 @@ TEXT ·lookup4Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
 panel1071:
@@ -42171,7 +42210,7 @@ TEXT ·int8Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word80808080<>(SB), Z13
 panel1257:
 	MOVQ Tile_W(AX), DI
@@ -42204,18 +42243,18 @@ group1258:
 	JLT rest1261
 	PCALIGN $64
 loop1260:
-	TESTQ R11, R11
-	JZ second1264
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
-	PREFETCHT1 256(DI)(R11*1)
-	PREFETCHT1 320(DI)(R11*1)
-	PREFETCHT1 384(DI)(R11*1)
-	PREFETCHT1 448(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1264
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	PREFETCHT1 256(DI)(R13*1)
+	PREFETCHT1 320(DI)(R13*1)
+	PREFETCHT1 384(DI)(R13*1)
+	PREFETCHT1 448(DI)(R13*1)
 	JMP named1265
-second1264:
+others1264:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -42396,7 +42435,7 @@ TEXT ·int8Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word80808080<>(SB), Z24
 panel1274:
 	MOVQ Tile_W(AX), DI
@@ -42439,18 +42478,18 @@ group1275:
 	JLT rest1278
 	PCALIGN $64
 loop1277:
-	TESTQ R11, R11
-	JZ second1281
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
-	PREFETCHT1 256(DI)(R11*1)
-	PREFETCHT1 320(DI)(R11*1)
-	PREFETCHT1 384(DI)(R11*1)
-	PREFETCHT1 448(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1281
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	PREFETCHT1 256(DI)(R13*1)
+	PREFETCHT1 320(DI)(R13*1)
+	PREFETCHT1 384(DI)(R13*1)
+	PREFETCHT1 448(DI)(R13*1)
 	JMP named1282
-second1281:
+others1281:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -42697,7 +42736,7 @@ TEXT ·int8Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word80808080<>(SB), Z22
 panel1291:
 	MOVQ Tile_W(AX), DI
@@ -42738,14 +42777,14 @@ group1292:
 	JLT rest1295
 	PCALIGN $64
 loop1294:
-	TESTQ R11, R11
-	JZ second1298
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1298
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named1299
-second1298:
+others1298:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -43011,7 +43050,7 @@ TEXT ·int8Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word80808080<>(SB), Z28
 panel1308:
 	MOVQ Tile_W(AX), DI
@@ -43058,14 +43097,14 @@ group1309:
 	JLT rest1312
 	PCALIGN $64
 loop1311:
-	TESTQ R11, R11
-	JZ second1315
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1315
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named1316
-second1315:
+others1315:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -43387,6 +43426,7 @@ TEXT ·int8Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word80808080<>(SB), Z24
 panel1325:
 	MOVQ Tile_W(AX), DI
@@ -51028,7 +51068,7 @@ TEXT ·lookup4Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 panel1537:
@@ -51064,14 +51104,14 @@ group1538:
 	JLT rest1541
 	PCALIGN $64
 loop1540:
-	TESTQ R11, R11
-	JZ second1544
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1544
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named1545
-second1544:
+others1544:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -51304,7 +51344,7 @@ TEXT ·lookup4Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z30
 	VPBROADCASTD word0f0f0f0f<>(SB), Z31
 panel1554:
@@ -51352,14 +51392,14 @@ group1555:
 	JLT rest1558
 	PCALIGN $64
 loop1557:
-	TESTQ R11, R11
-	JZ second1561
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1561
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
 	JMP named1562
-second1561:
+others1561:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -51690,6 +51730,7 @@ TEXT ·lookup4Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z30
 	VPBROADCASTD word0f0f0f0f<>(SB), Z31
 panel1571:
@@ -52170,6 +52211,7 @@ TEXT ·lookup4Rows64AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z22
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
 panel1586:
@@ -52691,6 +52733,7 @@ TEXT ·lookup4Rows64AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z26
 	VPBROADCASTD word0f0f0f0f<>(SB), Z27
 panel1599:
@@ -54009,7 +54052,7 @@ TEXT ·int8Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word80808080<>(SB), Z17
 panel1625:
 	MOVQ Tile_W(AX), DI
@@ -54044,18 +54087,18 @@ group1626:
 	JLT rest1629
 	PCALIGN $64
 loop1628:
-	TESTQ R11, R11
-	JZ second1632
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
-	PREFETCHT1 256(DI)(R11*1)
-	PREFETCHT1 320(DI)(R11*1)
-	PREFETCHT1 384(DI)(R11*1)
-	PREFETCHT1 448(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1632
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	PREFETCHT1 256(DI)(R13*1)
+	PREFETCHT1 320(DI)(R13*1)
+	PREFETCHT1 384(DI)(R13*1)
+	PREFETCHT1 448(DI)(R13*1)
 	JMP named1633
-second1632:
+others1632:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -54278,7 +54321,7 @@ TEXT ·int8Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word80808080<>(SB), Z30
 panel1642:
 	MOVQ Tile_W(AX), DI
@@ -54325,18 +54368,18 @@ group1643:
 	JLT rest1646
 	PCALIGN $64
 loop1645:
-	TESTQ R11, R11
-	JZ second1649
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
-	PREFETCHT1 256(DI)(R11*1)
-	PREFETCHT1 320(DI)(R11*1)
-	PREFETCHT1 384(DI)(R11*1)
-	PREFETCHT1 448(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1649
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	PREFETCHT1 256(DI)(R13*1)
+	PREFETCHT1 320(DI)(R13*1)
+	PREFETCHT1 384(DI)(R13*1)
+	PREFETCHT1 448(DI)(R13*1)
 	JMP named1650
-second1649:
+others1649:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -54657,7 +54700,7 @@ TEXT ·int8Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word80808080<>(SB), Z30
 panel1659:
 	MOVQ Tile_W(AX), DI
@@ -54704,18 +54747,18 @@ group1660:
 	JLT rest1663
 	PCALIGN $64
 loop1662:
-	TESTQ R11, R11
-	JZ second1666
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
-	PREFETCHT1 256(DI)(R11*1)
-	PREFETCHT1 320(DI)(R11*1)
-	PREFETCHT1 384(DI)(R11*1)
-	PREFETCHT1 448(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1666
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	PREFETCHT1 256(DI)(R13*1)
+	PREFETCHT1 320(DI)(R13*1)
+	PREFETCHT1 384(DI)(R13*1)
+	PREFETCHT1 448(DI)(R13*1)
 	JMP named1667
-second1666:
+others1666:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -55123,7 +55166,7 @@ TEXT ·int8Rows64AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word80808080<>(SB), Z22
 panel1676:
 	MOVQ Tile_W(AX), DI
@@ -55186,18 +55229,18 @@ group1678:
 	JLT rest1681
 	PCALIGN $64
 loop1680:
-	TESTQ R11, R11
-	JZ second1684
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
-	PREFETCHT1 256(DI)(R11*1)
-	PREFETCHT1 320(DI)(R11*1)
-	PREFETCHT1 384(DI)(R11*1)
-	PREFETCHT1 448(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1684
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	PREFETCHT1 256(DI)(R13*1)
+	PREFETCHT1 320(DI)(R13*1)
+	PREFETCHT1 384(DI)(R13*1)
+	PREFETCHT1 448(DI)(R13*1)
 	JMP named1685
-second1684:
+others1684:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -55638,6 +55681,7 @@ TEXT ·int8Rows64AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word80808080<>(SB), Z26
 panel1691:
 	MOVQ Tile_W(AX), DI
@@ -56922,7 +56966,7 @@ TEXT ·planes3Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z14
 	VMOVDQU64 shiftPlane1<>(SB), Z15
 	VPBROADCASTD word33333333<>(SB), Z16
@@ -56959,13 +57003,13 @@ group1718:
 	JLT rest1721
 	PCALIGN $64
 loop1720:
-	TESTQ R11, R11
-	JZ second1724
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1724
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
 	JMP named1725
-second1724:
+others1724:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -57166,7 +57210,7 @@ TEXT ·planes3Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z17
 	VMOVDQU64 shiftPlane1<>(SB), Z18
 	VPBROADCASTD word33333333<>(SB), Z19
@@ -57205,12 +57249,12 @@ group1735:
 	JLT rest1738
 	PCALIGN $64
 loop1737:
-	TESTQ R11, R11
-	JZ second1741
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1741
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
 	JMP named1742
-second1741:
+others1741:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -57435,6 +57479,7 @@ TEXT ·planes3Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z17
 	VMOVDQU64 shiftPlane1<>(SB), Z18
 	VPBROADCASTD word33333333<>(SB), Z19
@@ -57760,6 +57805,7 @@ TEXT ·planes3Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z21
 	VMOVDQU64 shiftPlane1<>(SB), Z22
 	VPBROADCASTD word33333333<>(SB), Z23
@@ -58145,6 +58191,7 @@ TEXT ·planes3Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z25
 	VMOVDQU64 shiftPlane1<>(SB), Z26
 	VPBROADCASTD word33333333<>(SB), Z27
@@ -65379,7 +65426,7 @@ TEXT ·planes5Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane1<>(SB), Z14
 	VPBROADCASTD word0f0f0f0f<>(SB), Z15
 	VPBROADCASTD word1f1f1f1f<>(SB), Z16
@@ -65414,15 +65461,15 @@ group1968:
 	JLT rest1971
 	PCALIGN $64
 loop1970:
-	TESTQ R11, R11
-	JZ second1974
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
-	PREFETCHT1 256(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1974
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	PREFETCHT1 256(DI)(R13*1)
 	JMP named1975
-second1974:
+others1974:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -65634,7 +65681,7 @@ TEXT ·planes5Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane1<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word1f1f1f1f<>(SB), Z19
@@ -65671,13 +65718,13 @@ group1985:
 	JLT rest1988
 	PCALIGN $64
 loop1987:
-	TESTQ R11, R11
-	JZ second1991
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others1991
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
 	JMP named1992
-second1991:
+others1991:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -65909,6 +65956,7 @@ TEXT ·planes5Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane1<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word1f1f1f1f<>(SB), Z19
@@ -66231,6 +66279,7 @@ TEXT ·planes5Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane1<>(SB), Z21
 	VPBROADCASTD word0f0f0f0f<>(SB), Z22
 	VPBROADCASTD word1f1f1f1f<>(SB), Z23
@@ -66611,6 +66660,7 @@ TEXT ·planes5Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane1<>(SB), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 	VPBROADCASTD word1f1f1f1f<>(SB), Z27
@@ -73685,7 +73735,7 @@ TEXT ·planes6Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z14
 	VPBROADCASTD word0f0f0f0f<>(SB), Z15
 	VPBROADCASTD word3f3f3f3f<>(SB), Z16
@@ -73720,16 +73770,16 @@ group2218:
 	JLT rest2221
 	PCALIGN $64
 loop2220:
-	TESTQ R11, R11
-	JZ second2224
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
-	PREFETCHT1 192(DI)(R11*1)
-	PREFETCHT1 256(DI)(R11*1)
-	PREFETCHT1 320(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others2224
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
+	PREFETCHT1 192(DI)(R13*1)
+	PREFETCHT1 256(DI)(R13*1)
+	PREFETCHT1 320(DI)(R13*1)
 	JMP named2225
-second2224:
+others2224:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -73938,7 +73988,7 @@ TEXT ·planes6Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R11
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word3f3f3f3f<>(SB), Z19
@@ -73975,13 +74025,13 @@ group2235:
 	JLT rest2238
 	PCALIGN $64
 loop2237:
-	TESTQ R11, R11
-	JZ second2241
-	PREFETCHT1 0(DI)(R11*1)
-	PREFETCHT1 64(DI)(R11*1)
-	PREFETCHT1 128(DI)(R11*1)
+	TESTQ R13, R13
+	JZ others2241
+	PREFETCHT1 0(DI)(R13*1)
+	PREFETCHT1 64(DI)(R13*1)
+	PREFETCHT1 128(DI)(R13*1)
 	JMP named2242
-second2241:
+others2241:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -74213,6 +74263,7 @@ TEXT ·planes6Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word3f3f3f3f<>(SB), Z19
@@ -74535,6 +74586,7 @@ TEXT ·planes6Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z21
 	VPBROADCASTD word0f0f0f0f<>(SB), Z22
 	VPBROADCASTD word3f3f3f3f<>(SB), Z23
@@ -74915,6 +74967,7 @@ TEXT ·planes6Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VMOVDQU64 shiftPlane2<>(SB), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 	VPBROADCASTD word3f3f3f3f<>(SB), Z27
@@ -81992,6 +82045,7 @@ TEXT ·fields2Fours32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	LEAQ (R11)(R11*2), R10
 	SHLQ $2, Tile_PanelBytes(AX)
@@ -82502,6 +82556,7 @@ TEXT ·ternaryFours32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	LEAQ (R11)(R11*2), R10
 	SHLQ $2, Tile_PanelBytes(AX)
@@ -83034,6 +83089,7 @@ TEXT ·fields2Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word0c0c0c0c<>(SB), Z25
@@ -83425,6 +83481,7 @@ TEXT ·fields2Fours64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	LEAQ (R11)(R11*2), R10
 	SHLQ $2, Tile_PanelBytes(AX)
@@ -84024,6 +84081,7 @@ TEXT ·ternaryPairs64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word55555555<>(SB), Z25
@@ -84417,6 +84475,7 @@ TEXT ·ternaryFours64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	LEAQ (R11)(R11*2), R10
 	SHLQ $2, Tile_PanelBytes(AX)
@@ -85022,6 +85081,7 @@ TEXT ·fields4Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z17
@@ -85275,6 +85335,7 @@ TEXT ·fields4Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z25
@@ -85640,6 +85701,7 @@ TEXT ·lookup4Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VBROADCASTI32X4 (Tile_Table)(AX), Z17
@@ -85914,6 +85976,7 @@ TEXT ·int8Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word80808080<>(SB), Z17
@@ -86163,6 +86226,7 @@ TEXT ·lookup4Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VBROADCASTI32X4 (Tile_Table)(AX), Z25
@@ -86569,6 +86633,7 @@ TEXT ·int8Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word80808080<>(SB), Z25
@@ -86940,6 +87005,7 @@ TEXT ·planes3Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VMOVDQU64 shiftPlane2<>(SB), Z18
@@ -87233,6 +87299,7 @@ TEXT ·planes5Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VMOVDQU64 shiftPlane1<>(SB), Z18
@@ -87526,6 +87593,7 @@ TEXT ·planes6Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VMOVDQU64 shiftPlane2<>(SB), Z18

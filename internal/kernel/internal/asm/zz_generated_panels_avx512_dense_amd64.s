@@ -23,6 +23,7 @@ TEXT ·ternaryPairsFirstAVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	VPBROADCASTD word55555555<>(SB), Z22
 	VPBROADCASTD word0c0c0c0c<>(SB), Z23
@@ -648,6 +649,7 @@ TEXT ·ternaryPairsFirstAVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	VPBROADCASTD word55555555<>(SB), Z26
 	VPBROADCASTD word0c0c0c0c<>(SB), Z27
@@ -2260,6 +2262,7 @@ TEXT ·fields2PairsDenseAVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
@@ -2846,6 +2849,7 @@ TEXT ·fields2PairsDenseAVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
@@ -4382,6 +4386,7 @@ TEXT ·fields2PairsFirstAVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
@@ -5000,6 +5005,7 @@ TEXT ·fields2PairsFirstAVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
 	VPBROADCASTD word30303030<>(SB), Z27
@@ -6599,6 +6605,7 @@ TEXT ·fields2Rows64FirstAVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
@@ -7185,6 +7192,7 @@ TEXT ·fields2Rows64FirstAVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
 	VPBROADCASTD word30303030<>(SB), Z27
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z28
@@ -8702,6 +8710,7 @@ TEXT ·fields2Rows64DenseAVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -9262,6 +9271,7 @@ TEXT ·fields2Rows64DenseAVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -10728,6 +10738,7 @@ TEXT ·ternaryRows64FirstAVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word55555555<>(SB), Z22
 	VPBROADCASTD word0c0c0c0c<>(SB), Z23
 	VPBROADCASTD word30303030<>(SB), Z24
@@ -11321,6 +11332,7 @@ TEXT ·ternaryRows64FirstAVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
+	MOVQ (Tile_Prefetch+Prefetch_Every)(AX), R13
 	VPBROADCASTD word55555555<>(SB), Z26
 	VPBROADCASTD word0c0c0c0c<>(SB), Z27
 	VPBROADCASTD word30303030<>(SB), Z28
