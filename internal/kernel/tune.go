@@ -30,7 +30,7 @@ type Tuning struct {
 // The prefetch rules: lines a fixed number of bytes ahead, or 16 lines of the next page one after the other.
 func ahead(bytes int) asm.Prefetch { return asm.Prefetch{Ahead: bytes, Page: -1, Line: 64} }
 
-// every is ahead, but for kernels that name fewer lines otherwise: they name every line, nearer.
+// every is ahead, but for kernels that prefetch fewer lines otherwise: they prefetch every line, nearer.
 var every = asm.Prefetch{Ahead: 12 << 10, Page: -1, Line: 64, Every: 6 << 10}
 
 var ramp = asm.Prefetch{Ahead: 4096, Page: -4096, Ramp: 4095}

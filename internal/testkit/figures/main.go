@@ -126,7 +126,8 @@ func times(machine, model, work string) figure {
 		row := model + " | " + work + " | "
 		faster := []float64{s.cell(machine, row+"llama.cpp", `.* ([0-9.]+) \|$`),
 			s.cell(machine, row+"ik_llama.cpp", `.* ([0-9.]+) \|$`),
-			s.cell(machine, row+"lowpack | int4 group 128 |", rate) / s.cell(machine, row+"openvino | int4 group 128 |", rate)}
+			s.cell(machine, row+"lowpack | int4 group 128 |", rate) /
+				s.cell(machine, row+"openvino | int4 group 128 |", rate)}
 		if math.IsNaN(faster[0]) {
 			return "", fmt.Errorf("docs/BENCHMARKS.md has no row %sllama.cpp of %s", row, machine)
 		}

@@ -66,9 +66,9 @@ type Tile struct {
 
 // Prefetch says which line a kernel prefetches at address p: the line at (p + Ahead) & Page + (p & Ramp) / 4. If a
 // kernel prefetches several lines at a time, Line is the distance between consecutive ones; 0 is the same line again.
-// Where Every is not 0, kernels on 512-bit registers that would prefetch fewer lines, as they have few products or follow
-// pages, prefetch every line p + Every instead: one instruction each, without the arithmetic of the rule, leaves more
-// of the core's window of instructions for loads of weights.
+// Where Every is not 0, kernels on 512-bit registers that would prefetch fewer lines, as they have few products or
+// follow pages, prefetch every line p + Every instead: one instruction each, without the arithmetic of the rule, leaves
+// more of the core's window of instructions for loads of weights.
 type Prefetch struct{ Ahead, Page, Ramp, Line, Every int }
 
 // TokenGroup holds the terms that a token's activations contribute to the results of a group of columns.
