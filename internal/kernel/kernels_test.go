@@ -376,10 +376,10 @@ func TestBatchPanels(t *testing.T) {
 		}
 		tables := strings.Contains(k.About, "Vec-LUT")
 		if k.Layout == "*" {
-			tables = w.batchPanels(64) > 1 // what it packed the matrix into decides
+			tables = w.batchPanels(128) > 1 // what it packed the matrix into decides
 		}
-		if n := w.batchPanels(64); tables != (n*w.PanelRows() >= 1000) {
-			t.Errorf("%v: %d panels of %d rows for 64 tokens", k, n, w.PanelRows())
+		if n := w.batchPanels(128); tables != (n*w.PanelRows() >= 1000) {
+			t.Errorf("%v: %d panels of %d rows for 128 tokens", k, n, w.PanelRows())
 		}
 		w.Close()
 	}

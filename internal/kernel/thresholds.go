@@ -65,8 +65,10 @@ var thresholds = []Threshold{
 	{VecLUT, AVX2, "vnni4t", "", 0, 10, zen4AVX2},
 	{VecLUT, AVX2, "i2s", "", 0, 28, zen4AVX2},
 	{VecLUT, AVX2, "", "", 0, 20, zen4AVX2},
-	{VecLUT, AVXVNNI, "", "", 0, 20,
-		"not measured: that of AVX2 before its tiles of six tokens, 2026-11-22, revision 9c596ba5"},
+	{VecLUT, AVXVNNI, "vnni4i-64", "", 0, 32, zen5AVXVNNI},
+	{VecLUT, AVXVNNI, "vnni4t", "", 0, 16, zen5AVXVNNI},
+	{VecLUT, AVXVNNI, "i2s", "", 0, 28, zen5AVXVNNI},
+	{VecLUT, AVXVNNI, "", "", 0, 128, zen5AVXVNNI}, // with fewer it takes longer, with 128 0.99 to 1.04 of the time
 	{VecLUT, DotProd, "", "", 0, 28, estimated},
 	{VecLUT, NEON, "", "", 0, 12, estimated},
 	{OnTiles, AMX, "vnni4t", "", wholeRows, 6, wholeRowsAMX},
@@ -81,6 +83,7 @@ var thresholds = []Threshold{
 
 const (
 	zen4AVX2     = "Zen 4, family 25 model 17, kernels for AVX2, 2026-11-29, revision c9bb8066"
+	zen5AVXVNNI  = "Zen 5, family 26 model 2, kernels for AVX-VNNI, 2026-12-01, revision d7dfaccb"
 	wholeRowsAMX = "Emerald Rapids, family 6 model 207, 2026-11-28, revision 460e4b3c"
 	groupsAMX    = "Emerald Rapids, family 6 model 207, 2026-11-28, revision 084749c5"
 	estimated    = "estimated from instructions (docs/notes/neon.md)"

@@ -34,6 +34,7 @@ func TestThresholds(t *testing.T) {
 	}{
 		{VecLUT, AVX2, "vnni4i", 0, 26}, {VecLUT, AVX2, "i1", 0, 20}, {VecLUT, NEON, "vnni4i", 0, 12},
 		{VecLUT, AVX512VNNI, "vnni4i", 0, never}, {Int8First, AVXVNNI, "vnni4p", 0, 8},
+		{VecLUT, AVXVNNI, "vnni4i", 0, 128}, {VecLUT, AVXVNNI, "vnni4t", 0, 16}, {VecLUT, AVXVNNI, "i2s", 0, 28},
 		{Int8First, AVX512VNNI, "vnni4p", 0, byTuning}, {DenseTiles, AMX, "vnni4i", 0, byTuning},
 		{OnTiles, AMX, "vnni4t", 0, 6}, {OnTiles, AMX, "vnni4i", 0, 2}, {OnTiles, AMX, "vnni4-64", 0, 2},
 		{OnTiles, AMX, "vnni4t", 32, 12}, {OnTiles, AMX, "vnni4t", 128, 8}, {OnTiles, AMX, "vnni4t", otherGroups, 12},
