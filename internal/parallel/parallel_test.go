@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lowpack/lowpack/internal/mmap"
 )
 
 func TestDo(t *testing.T) {
@@ -54,6 +56,14 @@ func TestErrors(t *testing.T) {
 
 // TestEach: for any number of workers, the error is that of the smallest i, every task below it has run, and a worker
 // runs one task at a time. With synctest's clock, others fail while the smallest i waits.
+// TestFault: a page of a mapped file that a task cannot read is an error.
+func TestFault(t *testing.T) {
+	err := Each(t.Context(), 2, 3, func(int, int) error { panic(&mmap.Fault{Name: "model"}) })
+	if f, ok := errors.AsType[*mmap.Fault](err); !ok || f.Name != "model" {
+		t.Error(err)
+	}
+}
+
 func TestEach(t *testing.T) { synctest.Test(t, testEach) }
 
 func testEach(t *testing.T) {
