@@ -37,6 +37,7 @@ func statements() []statement {
 		{"README.md", "`--quant int3 --calibrate` loses ([0-9.]+) % of perplexity at 3.5 bits",
 			[]figure{loss("lowpack int3, group 32, GPTQ", 0)}},
 		speeds("Emerald Rapids with AMX"), speeds("Emerald Rapids"), speeds("Zen 4"),
+		speeds("Zen 5"),
 		{"cmd/lowpack/convert.go", `perplexity of the bundled model \+([0-9.]+) %\), int6 \(a scale per group of 64 ` +
 			`columns; \+([0-9.]+) % " \+\s+"there, \+([0-9.]+) % with SmolLM2-135M\), int4 \(a scale per group of 32 ` +
 			`columns; \+([0-9.]+) % and " \+\s+"\+([0-9.]+) %\)`,
