@@ -139,7 +139,7 @@ func Tests(list []*Report) (names []string) {
 // test names the work among those of all models.
 func (w *Work) test() string { return w.Model + ", " + w.Label() }
 
-// Plot shows a bar for the first form of each runtime in one test, machine by machine.
+// Plot shows a bar for the first form of each runtime that was measured in one test, machine by machine.
 func Plot(list []*Report, test string) *plot.Bars {
 	chart := &plot.Bars{Title: test, Value: plot.Axis{Label: "tokens per second, median of all turns"}}
 	list = slices.DeleteFunc(slices.Clone(list),
@@ -157,6 +157,9 @@ func Plot(list []*Report, test string) *plot.Bars {
 			chart.Series[i].Values = append(chart.Series[i].Values, r.first(chart.Series[i].Name, test))
 		}
 	}
+	chart.Series = slices.DeleteFunc(chart.Series, func(s plot.BarSeries) bool {
+		return !slices.ContainsFunc(s.Values, func(x float64) bool { return !math.IsNaN(x) })
+	})
 	return chart
 }
 

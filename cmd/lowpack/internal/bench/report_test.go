@@ -187,6 +187,7 @@ func TestReportTables(t *testing.T) {
 			t.Errorf("%q: %v", document, err)
 		}
 	}
+	r.Forms = append(r.Forms, Form{Model: "n", Runtime: "of another model"})
 	chart := Plot(list, "m, prompt of 8")
 	if len(chart.Groups) != 1 || len(chart.Series) != 2 || chart.Series[0].Values[0] != 100 ||
 		chart.Series[1].Values[0] != 37.5 {
