@@ -7,12 +7,7 @@ import (
 
 // arm writes NEON. Go's assembler lacks the vector floating-point instructions: they are written as words, followed by
 // the manual's name.
-type arm struct {
-	strings.Builder
-	constants map[uint32]reg // constants in registers
-	seen      []uint32       // while collecting constants
-	collect   bool
-}
+type arm struct{ listing }
 
 func newNEON() *arm { return &arm{} }
 
@@ -37,8 +32,6 @@ func (m *arm) together(int) int     { return 1 }
 
 func (m *arm) queriesAtOnce() int { return 4 }
 
-func (m *arm) line(format string, args ...any) { fmt.Fprintf(m, "\t"+format+"\n", args...) }
-
 // word writes an instruction of up to three registers.
 func (m *arm) word(name string, code uint32, d, n, s reg) {
 	m.line("WORD $0x%08x // %s v%d, v%d, v%d", code|uint32(s)<<16|uint32(n)<<5|uint32(d), name, d, n, s)
@@ -50,7 +43,7 @@ func (m *arm) word2(name string, code uint32, d, n reg) {
 }
 
 func (m *arm) begin(name string, frame int) {
-	m.constants = map[uint32]reg{}
+	m.kept = map[uint32]reg{}
 	fmt.Fprintf(m, "TEXT ·%sNEON(SB), NOSPLIT, $0-%d\n", name, frame)
 }
 
@@ -62,31 +55,14 @@ func (m *arm) text() string {
 	return b.String() + strings.TrimSuffix(m.String(), "\n")
 }
 
-// hoist keeps the constants of a loop in registers from take.
-func (m *arm) hoist(take func() reg, body func()) {
-	before := m.String()
-	m.collect, m.seen = true, nil
-	body()
-	m.collect = false
-	m.Reset()
-	m.WriteString(before)
-	for _, c := range m.seen {
-		r := take()
-		m.fill(r, c)
-		m.constants[c] = r
-	}
-}
+func (m *arm) hoist(take func() reg, body func()) { m.keep(take, body, m.fill) }
 
 // of returns the register that holds a constant in every lane.
 func (m *arm) of(c uint32) reg {
-	if r, ok := m.constants[c]; ok {
+	if r, ok := m.kept[c]; ok {
 		return r
 	}
-	if m.collect {
-		m.constants[c] = armScratch
-		m.seen = append(m.seen, c)
-		return armScratch
-	}
+	m.see(c)
 	m.fill(armScratch, c)
 	return armScratch
 }

@@ -9,12 +9,9 @@ import (
 // x86 writes AVX2 (8 floats in a register) or AVX-512 (16). Go's assembler lists the operands of an instruction in the
 // reverse order of the manuals.
 type x86 struct {
-	strings.Builder
+	listing
 	lanes     int
-	constants []uint32
-	kept      map[uint32]reg // constants in registers
-	seen      []uint32       // while collecting constants
-	collect   bool
+	constants []uint32 // in memory
 }
 
 func newX86(lanes int) *x86 { return &x86{lanes: lanes} }
@@ -55,8 +52,6 @@ func (m *x86) together(n int) int {
 // queriesAtOnce are as many as there are accumulators for.
 func (m *x86) queriesAtOnce() int { return m.lanes / 4 }
 
-func (m *x86) line(format string, args ...any) { fmt.Fprintf(m, "\t"+format+"\n", args...) }
-
 func (m *x86) begin(name string, frame int) {
 	m.kept = map[uint32]reg{}
 	fmt.Fprintf(m, "TEXT ·%s%s(SB), NOSPLIT, $0-%d\n", name, m.isa(), frame)
@@ -88,19 +83,8 @@ func (m *x86) text() string {
 // hoist keeps the constants of a loop in registers where there are 32: exp alone has 16 operands that are constants,
 // and a core loads two registers per cycle. With 16 registers constants are memory operands.
 func (m *x86) hoist(take func() reg, body func()) {
-	if m.lanes != 16 {
-		return
-	}
-	before := m.String()
-	m.collect, m.seen = true, nil
-	body()
-	m.collect = false
-	m.Reset()
-	m.WriteString(before)
-	for _, c := range m.seen {
-		r := take()
-		m.constant(r, c)
-		m.kept[c] = r
+	if m.lanes == 16 {
+		m.keep(take, body, m.constant)
 	}
 }
 
@@ -109,9 +93,7 @@ func (m *x86) of(c uint32) string {
 	if r, ok := m.kept[c]; ok {
 		return m.v(r)
 	}
-	if m.collect && !slices.Contains(m.seen, c) {
-		m.seen = append(m.seen, c)
-	}
+	m.see(c)
 	if !slices.Contains(m.constants, c) {
 		m.constants = append(m.constants, c)
 	}
