@@ -147,7 +147,8 @@ func Plot(list []*Report, test string) *plot.Bars {
 	for _, r := range list {
 		chart.Groups = append(chart.Groups, r.Name)
 		for _, f := range r.Forms {
-			if !slices.ContainsFunc(chart.Series, func(s plot.BarSeries) bool { return s.Name == f.Runtime }) {
+			listed := slices.ContainsFunc(chart.Series, func(s plot.BarSeries) bool { return s.Name == f.Runtime })
+			if !listed && !math.IsNaN(r.first(f.Runtime, test)) {
 				chart.Series = append(chart.Series, plot.BarSeries{Name: f.Runtime})
 			}
 		}
@@ -157,9 +158,6 @@ func Plot(list []*Report, test string) *plot.Bars {
 			chart.Series[i].Values = append(chart.Series[i].Values, r.first(chart.Series[i].Name, test))
 		}
 	}
-	chart.Series = slices.DeleteFunc(chart.Series, func(s plot.BarSeries) bool {
-		return !slices.ContainsFunc(s.Values, func(x float64) bool { return !math.IsNaN(x) })
-	})
 	return chart
 }
 
