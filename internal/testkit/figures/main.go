@@ -4,10 +4,10 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,8 +36,7 @@ func statements() []statement {
 				loss("lowpack int8, per row", 2)}},
 		{"README.md", "`--quant int3 --calibrate` loses ([0-9.]+) % of perplexity at 3.5 bits",
 			[]figure{loss("lowpack int3, group 32, GPTQ", 0)}},
-		speeds("Emerald Rapids with AMX"), speeds("Emerald Rapids"), speeds("Zen 4"),
-		speeds("Zen 5"),
+		speeds("Emerald Rapids with AMX"), speeds("Emerald Rapids"), speeds("Zen 4"), speeds("Zen 5"),
 		{"cmd/lowpack/convert.go", `perplexity of the bundled model \+([0-9.]+) %\), int6 \(a scale per group of 64 ` +
 			`columns; \+([0-9.]+) % " \+\s+"there, \+([0-9.]+) % with SmolLM2-135M\), int4 \(a scale per group of 32 ` +
 			`columns; \+([0-9.]+) % and " \+\s+"\+([0-9.]+) %\)`,
@@ -119,43 +118,61 @@ func speeds(machine string) statement {
 	return st
 }
 
-// times are how many times faster than llama.cpp, ik_llama.cpp and OpenVINO some work was on a machine: the last column
-// of their rows, and the ratio of the rates where both lowpack and OpenVINO have groups of 128. A dash is for a runtime
-// that was not measured.
+// times are how many times faster than llama.cpp, ik_llama.cpp and OpenVINO some work was on a machine. A dash is for a
+// runtime of which the machine has no row.
 func times(machine, model, work string) figure {
 	return func(s *sources) (string, error) {
-		row := model + " | " + work + " | "
-		faster := []float64{s.cell(machine, row+"llama.cpp", `.* ([0-9.]+) \|$`),
-			s.cell(machine, row+"ik_llama.cpp", `.* ([0-9.]+) \|$`),
-			s.cell(machine, row+"lowpack | int4 group 128 |", rate) /
-				s.cell(machine, row+"openvino | int4 group 128 |", rate)}
-		if math.IsNaN(faster[0]) {
-			return "", fmt.Errorf("docs/BENCHMARKS.md has no row %sllama.cpp of %s", row, machine)
+		if s.table(machine) == "" {
+			return "", fmt.Errorf("docs/BENCHMARKS.md has no table of %s", machine)
 		}
 		var list []string
-		for _, x := range faster {
-			list = append(list, strings.Replace(strconv.FormatFloat(x, 'f', 1, 64), "NaN", "–", 1))
+		for _, runtime := range []string{"llama.cpp", "ik_llama.cpp", "openvino"} {
+			text := "–"
+			if s.measured(machine, model, runtime) {
+				x, err := s.faster(machine, model+" | "+work+" | ", runtime)
+				if err != nil {
+					return "", err
+				}
+				text = strconv.FormatFloat(x, 'f', 1, 64)
+			}
+			list = append(list, text)
 		}
 		return strings.Join(list, ", "), nil
 	}
 }
 
-// rate is the column behind that of the head.
-const rate = ` [^|]* \| ([0-9.]+) \|`
+// measured reports whether a machine has a row of a runtime for a model.
+func (s *sources) measured(machine, model, runtime string) bool {
+	row := regexp.MustCompile(`(?m)^\| ` + model + ` \| [^|]+ \| ` + runtime + ` \|`)
+	return row.MatchString(s.table(machine))
+}
 
-// cell finds a number behind the beginning of a row, in the table of a machine of docs/BENCHMARKS.md; NaN without one.
-func (s *sources) cell(machine, row, rest string) float64 {
+// faster is the last column of the row of a runtime, or, beside OpenVINO, the ratio of the rates of rows in groups of
+// 128.
+func (s *sources) faster(machine, row, runtime string) (float64, error) {
+	if runtime != "openvino" {
+		return s.cell(machine, row+runtime, `.* ([0-9.]+) \|$`)
+	}
+	const groups, rate = " | int4 group 128 |", ` [^|]* \| ([0-9.]+) \|`
+	own, err := s.cell(machine, row+"lowpack"+groups, rate)
+	other, otherErr := s.cell(machine, row+runtime+groups, rate)
+	return own / other, cmp.Or(err, otherErr)
+}
+
+// table is that of a machine of docs/BENCHMARKS.md.
+func (s *sources) table(machine string) string {
 	_, table, _ := strings.Cut(s.benchmarks, "\n### "+machine+"\n")
 	table, _, _ = strings.Cut(table, "\n###")
-	found := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(row) + rest).FindStringSubmatch(table)
+	return table
+}
+
+// cell finds a number behind the beginning of a row, in the table of a machine.
+func (s *sources) cell(machine, row, rest string) (float64, error) {
+	found := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(row) + rest).FindStringSubmatch(s.table(machine))
 	if found == nil {
-		return math.NaN()
+		return 0, fmt.Errorf("docs/BENCHMARKS.md has no row of %s on %s", row, machine)
 	}
-	x, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		return math.NaN()
-	}
-	return x
+	return strconv.ParseFloat(found[1], 64)
 }
 
 // alone is what a form of the output head of SmolLM2-135M costs in per cent, as a sentence of docs/QUALITY.md has it.
