@@ -38,9 +38,7 @@ func (e *Engine) besideMLP(b *block, n int) {
 	p, m, hidden := &e.pass, b.experts, e.desc.Hidden
 	mix := &p.mix
 	e.input(n, prepareTask{projection: &b.gateUp, src: p.h, stride: hidden, norm: &b.ffnNorm, own: true})
-	e.multiply(&b.gateUp, n, p.y, nil)
-	e.input(n, prepareTask{projection: &b.down, src: p.y, stride: b.gateUp.out, gated: true, gate: b.act,
-		sparse: b.sparse, quantile: b.quantile, own: true})
+	e.activate(&b.mlp, n, prepareTask{gate: b.act, sparse: b.sparse, quantile: b.quantile})
 	e.multiply(&b.down, n, p.branch, nil)
 	e.normalize(p.branch, p.branch, n, &m.beside.mlpNorm)
 	e.input(n, prepareTask{projection: &m.router, src: p.h, stride: hidden, norm: &m.beside.routerNorm})

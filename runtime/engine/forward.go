@@ -332,9 +332,7 @@ func (e *Engine) feedForward(layer, n int) bool {
 	if e.desc.Parallel { // the MLP has read the residual stream
 		e.addResidual(p.branch, n, &b.attnPostNorm)
 	}
-	e.multiply(&b.gateUp, n, p.y, nil)
-	e.input(n, prepareTask{projection: &b.down, src: p.y, stride: b.gateUp.out, gated: true, norm: &b.ffnSubNorm,
-		gate: b.act, sparse: b.sparse, quantile: b.quantile, own: true})
+	e.activate(&b.mlp, n, prepareTask{norm: &b.ffnSubNorm, gate: b.act, sparse: b.sparse, quantile: b.quantile})
 	if !p.blame(layer, "feed-forward") {
 		return false
 	}

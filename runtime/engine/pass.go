@@ -18,7 +18,7 @@ type pass struct {
 	quant   activations // the same, quantized
 	sums    []float32   // [n][projection.width]: sums of the same, which minima multiply
 	moved   []float32   // [n][projection.in]: the same in another column order; nil where no matrix has one
-	y       []float32   // [n][projection.out]: output of the last linear layers
+	y       []float32   // [n][projection.out]: output of the last linear layers; of mostMLPTokens for gate and up apart
 	wide    []float32   // [2n][projection.out]: output of both planes of their inputs; empty where there is one
 	branch  []float32   // [n][Hidden]: output of attention where the MLP does not read it, or of an MLP beside experts
 	ordered []float32   // [n][projection.out]: y of projections with scattered layers, in order; nil = there are none
@@ -47,7 +47,9 @@ type pass struct {
 	selected  []float32 // [n][selective.width]; nil without Mamba
 	selection selectTask
 
-	recurs   bool      // the model has recurrent layers
+	recurs    bool // the model has recurrent layers
+	mlpTokens int  // whose gate and up are computed at once, where these are floats
+
 	headRows int       // tokens whose logits are computed at once
 	rows     []int     // indices of these tokens
 	logits   []float32 // [headRows][Vocab]
@@ -103,6 +105,7 @@ const mostHeadRows = 32
 type passShape struct {
 	batch, headRows int
 	in, out, sums   int // elements per token
+	part            int // outputs of gate and up for as many tokens as are computed at once
 	experts, scores int // per block, at most; one more score if they share an expert
 	mlps            int // experts of a block, including the shared one
 	mixed           int // channels of a convolution in front of a space
@@ -126,7 +129,12 @@ func (e *Engine) passShape() passShape {
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
 		for _, f := range b.projections() {
-			s.in, s.out, s.sums = max(s.in, f.in), max(s.out, f.out), max(s.sums, f.width)
+			s.in, s.sums = max(s.in, f.in), max(s.sums, f.width)
+			if f == &b.gateUp && b.runsApart() {
+				s.part = max(s.part, min(mostMLPTokens, s.batch)*f.out)
+			} else {
+				s.out = max(s.out, f.out)
+			}
 			if len(f.scattered) > 0 {
 				s.ordered = max(s.ordered, f.out)
 			}
@@ -148,12 +156,15 @@ func (e *Engine) passShape() passShape {
 	return s
 }
 
+// outputs is the number of elements that the outputs of any projection have.
+func (s *passShape) outputs() int { return max(s.batch*s.out, s.part) }
+
 // passBytes is the memory of a pass, without small buffers.
 func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
 	_, scores := e.attentionScores()
 	heads := 2 * d.Heads * widest(e.headShapes()).width
-	perToken := s.mixed + s.selected + s.ordered + d.Hidden + s.in*2 + s.out + s.sums + heads
+	perToken := s.mixed + s.selected + s.ordered + d.Hidden + s.in*2 + s.sums + heads
 	if e.branches() {
 		perToken += d.Hidden
 	}
@@ -167,8 +178,8 @@ func (e *Engine) passBytes() float64 {
 	if s.experts > 0 {
 		perToken += 4*s.in + d.Hidden + s.scores + 2*s.experts // of the four, three are room of waves
 	}
-	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(scores) +
-		float64(e.wide(&s)))
+	return 4 * (float64(s.outputs()) + float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) +
+		float64(scores) + float64(e.wide(&s)))
 }
 
 // branches reports whether outputs of attention, of recurrent layers or of an MLP wait for others.
@@ -188,7 +199,8 @@ func (e *Engine) newPass() {
 	floats := func(n int) []float32 { return make([]float32, s.batch*n) }
 	*p = pass{
 		tokens: make([]token, 0, s.batch), finiteCheck: finiteCheck{bad: make([]bool, s.batch)},
-		h: floats(d.Hidden), x: floats(s.in), sums: floats(s.sums), y: floats(s.out), wide: make([]float32, e.wide(&s)),
+		h: floats(d.Hidden), x: floats(s.in), sums: floats(s.sums), y: make([]float32, s.outputs()),
+		wide: make([]float32, e.wide(&s)), mlpTokens: mostMLPTokens,
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
 		quant: activations{}, gate: gateOf(d), attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
 		recurs: e.states.size > 0, runs: make([]run, 0, s.batch),

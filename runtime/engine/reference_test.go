@@ -53,6 +53,7 @@ func equalsReference(t *testing.T, models uint64, of features) {
 			if r.IntN(2) == 0 { // share even short contexts among workers
 				e.pass.attention.long = 1
 			}
+			e.pass.mlpTokens = 1 + int(seed%3)
 			ref, err := reference.New(v, d)
 			if err != nil {
 				t.Fatal(err)
