@@ -27,7 +27,7 @@ func Offers() []Offer {
 		{"lowpack int5, group 64, GPTQ", "--quant int5 --scale group:64" + gptq, 5.25, 0.0156, 0.1169, 0},
 		{"lowpack int4, group 32, GPTQ", "--quant int4 --scale group:32" + gptq, 4.5, 0.0561, 0.2548, 0},
 		{"lowpack iq4nl, group 64, GPTQ", "--quant iq4nl --scale group:64" + gptq, 4.25, 0.0627, 0.2959, 0},
-		{"lowpack int4, group 64, GPTQ", "--quant int4 --scale group:64" + gptq, 4.25, 0.0680, 0.3048, 0.1329},
+		{"lowpack int4, group 64, GPTQ", "--quant int4 --scale group:64" + gptq, 4.25, 0.0680, 0.3048, 0.1225},
 		{"lowpack int3, group 32, GPTQ", "--quant int3 --scale group:32" + gptq, 3.5, 0.2449, 1.9250, 0},
 	}
 }

@@ -114,6 +114,9 @@ func missGo(s *errorSums, codes []int8, d DType, src []byte, scale float32) {
 
 // eachBlock widens one block after another; k is the number of the first element. The last block may be short.
 func eachBlock(d DType, src []byte, do func(k int, w []float32)) {
+	if len(src) == 0 {
+		return // without memory for a block: the search for a scale calls this for the rest of whole blocks
+	}
 	var w [lanes]float32
 	size := d.Size()
 	for k := 0; len(src) > 0; k += lanes {

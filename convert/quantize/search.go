@@ -75,10 +75,14 @@ func (j *Job) checkColumns(r Rule) error {
 	return nil
 }
 
+// mostGroup is the number of weights of the largest units whose search takes no memory of the heap: the usual groups.
+const mostGroup = 128
+
 // calibrated returns the best unit for weights of the columns that h belongs to. The rule's unit stays unless another
 // one is better; codes is scratch. All sums run over ascending columns, each operation rounded once.
 func (q *Quantizer) calibrated(u unit, codes []int8, src []byte, h []float32) unit {
-	hw := make([]float64, len(h))
+	var few [mostGroup]float64
+	hw := append(few[:0], make([]float64, len(h))...)
 	eachBlock(q.job.DType, src, func(k int, w []float32) {
 		for i, x := range w {
 			hw[k+i] = float64(h[k+i]) * float64(x) // exact

@@ -11,24 +11,37 @@ import (
 // panelColumns is the number of columns of a factor that are computed before the rows below them.
 const panelColumns = 64
 
-// factor turns the lower triangle of a symmetric n×n matrix into its Cholesky factor L, A = L·Lᵀ. Every element is one
-// subtraction of a dot product (dot64) and one division, or a square root, whatever the number of threads and the
-// machine. A matrix that is not positive definite is an error.
-func factor(ctx context.Context, threads int, a []float64, n int) error {
-	row := func(i int) []float64 { return a[i*n:][:n] }
-	for first := 0; first < n; first += panelColumns {
-		end := min(first+panelColumns, n)
+// triangle is the lower triangle of a symmetric matrix, or of a Cholesky factor: the upper triangle of h, from its last
+// row to its first, so that below it another matrix has room.
+type triangle struct {
+	n int
+	h []float64 // [n][n]
+}
+
+// row returns elements [0, i] of row i.
+func (t triangle) row(i int) []float64 { return t.h[(t.n-1-i)*(t.n+1):][:i+1] }
+
+// at returns element i, j of a symmetric matrix.
+func (t triangle) at(i, j int) float64 { return t.row(max(i, j))[min(i, j)] }
+
+// factor turns a symmetric matrix into its Cholesky factor L, A = L·Lᵀ. Every element is one subtraction of a dot
+// product (dot64) and one division, or a square root, whatever the number of threads and the machine. A matrix that is
+// not positive definite is an error.
+func (t triangle) factor(ctx context.Context, threads int) error {
+	for first := 0; first < t.n; first += panelColumns {
+		end := min(first+panelColumns, t.n)
 		for i := first; i < end; i++ {
-			reduce(row, i, first, i)
-			square := row(i)[i] - dot64(row(i)[:i], row(i)[:i])
+			t.reduce(i, first, i)
+			x := t.row(i)
+			square := x[i] - dot64(x[:i], x[:i])
 			if !(square > 0) || math.IsInf(square, 0) {
 				return fmt.Errorf("the Gram matrix is not positive definite: pivot %d is %v", i, square)
 			}
-			row(i)[i] = math.Sqrt(square)
+			x[i] = math.Sqrt(square)
 		}
-		err := parallel.Do(ctx, threads, n-end, rowsAtOnce, func(from, to int) error {
+		err := parallel.Do(ctx, threads, t.n-end, rowsAtOnce, func(from, to int) error {
 			for i := end + from; i < end+to; i++ {
-				reduce(row, i, first, end)
+				t.reduce(i, first, end)
 			}
 			return nil
 		})
@@ -40,10 +53,10 @@ func factor(ctx context.Context, threads int, a []float64, n int) error {
 }
 
 // reduce computes columns [from, to) of row i, left of the diagonal.
-func reduce(row func(int) []float64, i, from, to int) {
-	x := row(i)
+func (t triangle) reduce(i, from, to int) {
+	x := t.row(i)
 	for j := from; j < to; j++ {
-		y := row(j)
+		y := t.row(j)
 		x[j] = (x[j] - dot64(x[:j], y[:j])) / y[j]
 	}
 }

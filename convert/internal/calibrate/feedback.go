@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
@@ -27,53 +28,70 @@ type feedback struct {
 	again    []float32 // [n][width]: fraction of every other column's error that a column compensates
 }
 
-// newFeedback begins with the lower triangle of a Gram matrix, and returns the Cholesky factor too.
+// newFeedback begins with the lower triangle of a Gram matrix h, whose other elements it overwrites with the Cholesky
+// factor that it returns.
 //
 // With A the matrix in the order of the columns, L the lower triangular matrix with A = Lᵀ·L and e the errors w −
 // s·code of a row, the error of its products is |L·e|² = Σ (Σ L[t][u]·e[u])²: each code minimizes its own term, and
 // does not affect earlier terms.
-func newFeedback(ctx context.Context, threads int, h []float64, n int) (f *feedback, l []float64, err error) {
-	f = &feedback{n: n, width: tensor.Padded(n), sweeps: sweeps, order: make([]int, n), weights: make([]float32, n),
-		share: make([]float32, n*tensor.Padded(n)), again: make([]float32, n*tensor.Padded(n))}
+func newFeedback(ctx context.Context, threads int, h []float64, n int) (f *feedback, l triangle, err error) {
+	f = &feedback{n: n, width: tensor.Padded(n), sweeps: sweeps, order: make([]int, n), weights: make([]float32, n)}
+	squares := make([]float64, n)
 	for i := range n {
-		f.order[i] = i
+		f.order[i], squares[i], f.weights[i] = i, h[i*n+i], float32(h[i*n+i])
 	}
-	slices.SortStableFunc(f.order, func(i, j int) int { return -cmp.Compare(h[i*n+i], h[j*n+j]) })
-	a := make([]float64, n*n)
-	for i := range n { // Lᵀ·L is the Cholesky factorization from the end of the order
-		for j := range i + 1 {
-			p, q := f.order[n-1-i], f.order[n-1-j]
-			a[i*n+j] = h[max(p, q)*n+min(p, q)]
-		}
-		if a[i*n+i] += float64(damping * a[i*n+i]); a[i*n+i] == 0 {
-			a[i*n+i] = 1 // this column's inputs are all zero; it is independent of the others
-		}
-	}
-	f.relate(a)
-	if err := factor(ctx, threads, a, n); err != nil {
-		return nil, nil, err
-	}
-	for t := range n {
-		at := n - 1 - t
-		pivot, k := a[at*n+at], f.order[t]
-		f.weights[k] = float32(h[k*n+k])
-		for u := range t {
-			f.share[t*f.width+u] = float32(a[(n-1-u)*n+at] / pivot)
-		}
-	}
-	return f, a, nil
-}
-
-// relate fills in again.
-func (f *feedback) relate(a []float64) {
-	for t := range f.n {
-		i := f.n - 1 - t
-		for u := range f.n {
-			if j := f.n - 1 - u; u != t {
-				f.again[t*f.width+u] = float32(a[max(i, j)*f.n+min(i, j)] / a[i*f.n+i])
+	slices.SortStableFunc(f.order, func(i, j int) int { return -cmp.Compare(squares[i], squares[j]) })
+	l = f.ordered(h, squares)
+	if f.again, err = f.rows(ctx, threads, func(i int, to []float32) {
+		pivot := l.at(i, i)
+		for u := range n {
+			if j := n - 1 - u; j != i {
+				to[u] = float32(l.at(i, j) / pivot)
 			}
 		}
+	}); err != nil {
+		return nil, l, err
 	}
+	if err := l.factor(ctx, threads); err != nil {
+		return nil, l, err
+	}
+	f.share, err = f.rows(ctx, threads, func(i int, to []float32) {
+		pivot := l.at(i, i)
+		for u := range n - 1 - i {
+			to[u] = float32(l.at(n-1-u, i) / pivot)
+		}
+	})
+	return f, l, err
+}
+
+// ordered returns the damped matrix in the order of the columns, the last one first: Lᵀ·L is the Cholesky factorization
+// from the end of the order. It has the lower triangle of a matrix, and its diagonal.
+func (f *feedback) ordered(h, squares []float64) triangle {
+	n, a := f.n, triangle{f.n, h}
+	for i := range n {
+		x, p := a.row(i), f.order[n-1-i]
+		for j := range i {
+			q := f.order[n-1-j]
+			x[j] = h[max(p, q)*n+min(p, q)]
+		}
+		x[i] = squares[p]
+		if x[i] += float64(damping * x[i]); x[i] == 0 {
+			x[i] = 1 // this column's inputs are all zero; it is independent of the others
+		}
+	}
+	return a
+}
+
+// rows returns a matrix by the order of the columns, of which row i, from the end of the order, is filled in at once.
+func (f *feedback) rows(ctx context.Context, threads int, fill func(i int, to []float32)) ([]float32, error) {
+	m := make([]float32, f.n*f.width)
+	err := parallel.Do(ctx, threads, f.n, rowsAtOnce, func(from, to int) error {
+		for t := from; t < to; t++ {
+			fill(f.n-1-t, m[t*f.width:][:f.width])
+		}
+		return nil
+	})
+	return m, err
 }
 
 // codes chooses codes for some rows of weights, and writes the dequantized weights to values. nearest returns the code

@@ -18,27 +18,38 @@ func TestFactor(t *testing.T) {
 			x[i] = r.NormFloat64()
 		}
 		a := product(x, n)
-		got := slices.Clone(a)
-		if err := factor(context.Background(), 1, got, n); err != nil {
+		factored := func(threads int) (triangle, error) {
+			l := triangle{n, make([]float64, n*n)}
+			for i := range n {
+				copy(l.row(i), a[i*n:])
+			}
+			return l, l.factor(context.Background(), threads)
+		}
+		got, err := factored(1)
+		if err != nil {
 			t.Fatal(n, err)
 		}
-		more := slices.Clone(a)
-		if err := factor(context.Background(), 3, more, n); err != nil || !slices.Equal(got, more) {
+		if more, err := factored(3); err != nil || !slices.Equal(got.h, more.h) {
 			t.Errorf("%d: 3 threads give other bits than 1: %v", n, err)
 		}
 		for i := range n {
 			for j := range i + 1 {
 				sum := 0.0
 				for k := range j + 1 {
-					sum += got[i*n+k] * got[j*n+k]
+					sum += got.at(i, k) * got.at(j, k)
 				}
 				if math.Abs(sum-a[i*n+j]) > 1e-10*float64(n) {
 					t.Fatalf("%d: element %d, %d of L·Lᵀ is %v; want %v", n, i, j, sum, a[i*n+j])
 				}
 			}
+			for j := range i {
+				if below := got.h[i*n+j]; below != 0 {
+					t.Fatalf("%d: below the diagonal, element %d, %d has become %v", n, i, j, below)
+				}
+			}
 		}
 		a[n*n-1] = -1
-		if err := factor(context.Background(), 2, a, n); err == nil {
+		if _, err := factored(2); err == nil {
 			t.Errorf("%d: a negative pivot passes", n)
 		}
 	}

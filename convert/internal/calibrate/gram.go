@@ -36,7 +36,8 @@ func (v vectors) grams(ctx context.Context, threads int) (h, c []float64, err er
 	if v.exact != nil {
 		c, misses = make([]float64, n*n), make([]float32, n*gramTokens)
 	}
-	y := make([]float32, n*n) // a block of rows begins at its first row, and is transposed
+	blocks := (n + rowsAtOnce - 1) / rowsAtOnce
+	room := make([][]float32, blocks) // of each worker
 	for at := 0; at < len(v.x)/n; at += gramTokens {
 		count := min(gramTokens, len(v.x)/n-at)
 		width := tensor.Padded(count)
@@ -53,20 +54,25 @@ func (v vectors) grams(ctx context.Context, threads int) (h, c []float64, err er
 		if err != nil {
 			return nil, nil, err
 		}
-		m := tensor.Floats(n, width, columns[:n*width])
-		err = parallel.Do(ctx, threads, n, rowsAtOnce, func(from, to int) error {
-			y, rows := y[from*n:to*n], tensor.Range{From: from, To: to}
-			products := tensor.Vectors{Data: y, Stride: to - from}
-			m.Mul(products, tensor.Vectors{Data: columns, Stride: width}, to, rows)
+		err = parallel.Each(ctx, threads, blocks, func(worker, block int) error {
+			if room[worker] == nil {
+				room[worker] = make([]float32, rowsAtOnce*n)
+			}
+			from, to, y := block*rowsAtOnce, min((block+1)*rowsAtOnce, n), room[worker]
+			x := tensor.Vectors{Data: columns[from*width:], Stride: width}
+			dots := func(with []float32, of int) {
+				tensor.Floats(n, width, with).Mul(tensor.Vectors{Data: y, Stride: n}, x, to-from, tensor.Range{To: of})
+			}
+			dots(columns, to)
 			for i := from; i < to; i++ {
-				add(h[i*n:][:i+1], y[i-from:], to-from)
+				add(h[i*n:][:i+1], y[(i-from)*n:])
 			}
 			if c == nil {
 				return nil
 			}
-			m.Mul(products, tensor.Vectors{Data: misses, Stride: width}, n, rows)
+			dots(misses, n)
 			for i := from; i < to; i++ {
-				add(c[i*n:][:n], y[i-from:], to-from)
+				add(c[i*n:][:n], y[(i-from)*n:])
 			}
 			return nil
 		})
@@ -92,10 +98,10 @@ func (v vectors) transpose(dst, src []float32, at, count, from, to int) {
 	}
 }
 
-// add adds every stride-th element of y to sums.
-func add(sums []float64, y []float32, stride int) {
-	for j := range sums {
-		sums[j] += float64(y[j*stride])
+// add adds terms to sums.
+func add(sums []float64, terms []float32) {
+	for i, v := range terms[:len(sums)] {
+		sums[i] += float64(v)
 	}
 }
 

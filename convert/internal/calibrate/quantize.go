@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -178,25 +179,21 @@ func (q *quantizing) observe(in engine.Input) [][]float32 {
 
 // layer quantizes weights whose input is in, while the float model's is exact, and returns the dequantized weights.
 func (q *quantizing) layer(in, exact engine.Input) ([][]float32, error) {
+	debug.FreeOSMemory() // of the layer before: the heap would double first
 	names, n := in.Weights, in.Size
 	roundActivations(in.Vectors, n, q.Activation)
 	v := vectors{n: n, x: in.Vectors, exact: exact.Vectors, factors: importance(exact)}
-	h, c, err := v.grams(q.ctx, q.Threads)
-	if err != nil {
-		return nil, err
-	}
-	f, l, err := newFeedback(q.ctx, q.Threads, h, n)
+	t, err := newTarget(q.ctx, q.Threads, v)
 	if err != nil {
 		return nil, fmt.Errorf("what tensor %q multiplies: %w", names[0], err)
 	}
-	t := newTarget(f, l, c)
 	others := make([][]float32, len(names))
 	for i, name := range names {
 		w, ok := q.weights[name]
 		if !ok {
 			continue
 		}
-		w.Job.Columns = f.weights
+		w.Job.Columns = t.weights
 		if others[i], err = q.weight(name, w, t); err != nil {
 			return nil, err
 		}

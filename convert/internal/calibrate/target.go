@@ -1,9 +1,12 @@
 package calibrate
 
 import (
+	"context"
+	"runtime/debug"
 	"slices"
 
 	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
@@ -21,22 +24,37 @@ type target struct {
 	lower  []float32      // [n][width]: L[i][j] / L[i][i], j < i
 }
 
-// newTarget takes C, and the Cholesky factor L that f was made with.
-func newTarget(f *feedback, l, c []float64) *target {
-	t := &target{feedback: f, pivots: make([]float32, f.n), lower: make([]float32, f.n*f.width)}
+// newTarget makes the target of a layer that multiplies some vectors. Matrices of 8 bytes per pair of columns, of which
+// there are up to two at a time, are returned to the system as soon as they have been used.
+func newTarget(ctx context.Context, threads int, v vectors) (*target, error) {
+	n := v.n
+	h, c, err := v.grams(ctx, threads)
+	if err != nil {
+		return nil, err
+	}
 	cross := make([]float32, len(c))
 	for i, v := range c {
 		cross[i] = float32(trust * v)
 	}
-	t.cross = tensor.Floats(f.n, f.n, cross)
-	for i := range f.n {
-		pivot := l[i*f.n+i]
-		t.pivots[i] = float32(1 / pivot)
-		for j, v := range l[i*f.n:][:i] {
-			t.lower[i*f.width+j] = float32(v / pivot)
-		}
+	debug.FreeOSMemory() // of C
+	f, l, err := newFeedback(ctx, threads, h, n)
+	if err != nil {
+		return nil, err
 	}
-	return t
+	t := &target{feedback: f, cross: tensor.Floats(n, n, cross), pivots: make([]float32, n),
+		lower: make([]float32, n*f.width)}
+	err = parallel.Do(ctx, threads, n, rowsAtOnce, func(from, to int) error {
+		for i := from; i < to; i++ {
+			x := l.row(i)
+			t.pivots[i] = float32(1 / x[i])
+			for j, v := range x[:i] {
+				t.lower[i*f.width+j] = float32(v / x[i])
+			}
+		}
+		return nil
+	})
+	debug.FreeOSMemory() // of H
+	return t, err
 }
 
 // choose chooses scales and codes for rows of weights, whose numbers in the matrix are given, and writes the
@@ -98,16 +116,17 @@ func (t *target) feed(z *quantize.Quantizer, rows []int, codes []int8, moved, w,
 // move adds the solution δ of L·Lᵀ·δ = C·w to each row w of weights.
 func (t *target) move(w []float32) {
 	n, rows := t.n, len(w)/t.n
-	b, dots := make([]float32, len(w)), make([]float32, rows)
-	t.cross.Mul(tensor.Vectors{Data: b, Stride: n}, tensor.Vectors{Data: w, Stride: n}, rows, tensor.Range{To: n})
+	b, dots := make([]float32, rows*t.width), make([]float32, rows)
+	t.cross.Mul(tensor.Vectors{Data: b, Stride: t.width}, tensor.Vectors{Data: w, Stride: n}, rows, tensor.Range{To: n})
 	y := make([]float32, rows*t.width) // L·y = C·w
 	for i := range n {
 		t.products(dots, t.lower[i*t.width:][:tensor.Padded(i)], y)
 		for r := range rows {
-			y[r*t.width+i] = float32(t.pivots[i]*b[r*n+t.order[n-1-i]]) - dots[r]
+			y[r*t.width+i] = float32(t.pivots[i]*b[r*t.width+t.order[n-1-i]]) - dots[r]
 		}
 	}
-	d := make([]float32, rows*t.width) // Lᵀ·δ = y, in the order of the columns
+	d := b // Lᵀ·δ = y, in the order of the columns
+	clear(d)
 	for i, k := range t.order {
 		t.products(dots, t.share[i*t.width:][:tensor.Padded(i)], d)
 		for r := range rows {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"testing"
 
@@ -27,16 +29,17 @@ func TestTarget(t *testing.T) {
 	for i := range w {
 		w[i] = float32(r.NormFloat64())
 	}
-	h, c, err := vectors{n: n, x: x, exact: exact}.grams(context.Background(), 2)
+	v := vectors{n: n, x: x, exact: exact}
+	h, _, err := v.grams(context.Background(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, l, err := newFeedback(context.Background(), 2, h, n)
+	to, err := newTarget(context.Background(), 2, v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	moved := slices.Clone(w)
-	newTarget(f, l, c).move(moved)
+	to.move(moved)
 	// Σ (w·(x + trust·(exact − x)) − v·x)², plus the square of each move times the damping of the diagonal
 	cost := func(v []float32) (sum float64) {
 		for m := range rows {
@@ -115,16 +118,12 @@ func TestChoose(t *testing.T) {
 		{"iq4nl", 0}, {"iq4nl", 32},
 		{"absmax", 0}, {"absmax", 32}} {
 		x, exact := hostileInputs(r, 40, n)
-		h, cross, err := vectors{n: n, x: x, exact: exact}.grams(context.Background(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, l, err := newFeedback(context.Background(), 2, h, n)
+		to, err := newTarget(context.Background(), 2, vectors{n: n, x: x, exact: exact})
 		if err != nil {
 			t.Fatal(err)
 		}
 		job := quantize.Job{Rule: c.rule, DType: quantize.F32, Shape: pack.Shape{M: rows, K: n}, Kind: quantize.PerRow,
-			Columns: f.weights}
+			Columns: to.weights}
 		if c.group > 0 {
 			job.Kind, job.Group = quantize.PerGroup, c.group
 		}
@@ -137,7 +136,7 @@ func TestChoose(t *testing.T) {
 			hostileRow(r, w[m*n:][:n], m%7)
 		}
 		before, codes, values := slices.Clone(w), make([]int8, len(w)), make([]float32, len(w))
-		if err := newTarget(f, l, cross).choose(z, between(0, rows), codes, w, values); err != nil {
+		if err := to.choose(z, between(0, rows), codes, w, values); err != nil {
 			t.Fatal(c, err)
 		}
 		if !slices.Equal(w, before) {
@@ -179,4 +178,30 @@ func checkMissed(t *testing.T, z *quantize.Quantizer, codes []int8, w, values []
 		}
 	}
 	return same
+}
+
+// TestTargetMemory: a target has 16 bytes per pair of columns. To make it takes 16 more, of which 8 are gone before the
+// last 12 are needed.
+func TestTargetMemory(t *testing.T) {
+	const n, count = 2048, 40
+	x, exact := make([]float32, count*n), make([]float32, count*n)
+	for i := range x {
+		x[i], exact[i] = float32(i%7), float32(i%5)
+	}
+	var before, after runtime.MemStats
+	debug.FreeOSMemory()
+	runtime.ReadMemStats(&before)
+	to, err := newTarget(context.Background(), 2, vectors{n: n, x: x, exact: exact})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	const pairs, small = n * n, 10 << 20
+	if left := after.HeapAlloc - before.HeapAlloc; left > 16*pairs+small {
+		t.Errorf("%d bytes per pair of columns are left, not 16", left/pairs)
+	}
+	if all := after.TotalAlloc - before.TotalAlloc; all > 32*pairs+2*small {
+		t.Errorf("%d bytes per pair of columns were allocated, not 32", all/pairs)
+	}
+	runtime.KeepAlive(to)
 }
