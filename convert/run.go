@@ -79,6 +79,8 @@ func (p *Plan) Run(ctx context.Context, target string) (*Summary, error) {
 	if err := r.commit(target); err != nil {
 		return nil, err
 	}
+	p.calibration.close()
+	p.drop(target + CodesSuffix)
 	return &Summary{
 		Tensors: r.tensors, Quantized: r.quantized, BytesIn: r.count.total, BytesOut: r.w.Size(),
 		Elapsed: time.Since(start), Golden: golden,
@@ -126,10 +128,17 @@ func (r *run) commit(target string) error {
 	if r.journal != nil {
 		r.journal.remove()
 		r.journal = nil
-	} else if atomicfile.DropResume(target) {
-		r.fs.Remove(JournalPath(target))
+	} else {
+		r.drop(target)
 	}
 	return nil
+}
+
+// drop removes what an interrupted run has left for a target.
+func (p *Plan) drop(target string) {
+	if atomicfile.DropResume(target) {
+		p.fs.Remove(JournalPath(target))
+	}
 }
 
 // close ends a run that has not been committed.

@@ -67,18 +67,20 @@ func unfinishedIn(dir string) (list []local, err error) {
 	if err != nil {
 		return nil, err
 	}
+	seen := map[string]bool{}
 	for _, e := range entries {
 		name, hidden := strings.CutPrefix(e.Name(), ".")
-		name, left := strings.CutSuffix(name, packedExt+resumeEnd)
-		if !hidden || !left || !e.Type().IsRegular() {
+		name, left := strings.CutSuffix(name, resumeEnd)
+		target := filepath.Join(dir, strings.TrimSuffix(name, convert.CodesSuffix))
+		if !hidden || !left || !e.Type().IsRegular() || filepath.Ext(target) != packedExt || seen[target] {
 			continue
 		}
-		target := filepath.Join(dir, name+packedExt)
+		seen[target] = true
 		files, words := resumeFiles(target), []string{"rm"}
 		for _, file := range files {
 			words = append(words, shellWord(file))
 		}
-		list = append(list, local{name: target, path: atomicfile.ResumePath(target), left: &leftover{files: files,
+		list = append(list, local{name: target, path: files[0], left: &leftover{files: files,
 			then: "the same lowpack convert --resume or lowpack pull continues it, " + strings.Join(words, " ") +
 				" removes it"}})
 	}
@@ -88,18 +90,34 @@ func unfinishedIn(dir string) (list []local, err error) {
 // resumeEnd is the end of the names that atomicfile.ResumePath returns.
 const resumeEnd = ".resume"
 
-// resumeFiles returns what is there of an unfinished packed file: its data, and the journal of a conversion.
+// resumeFiles returns what is there of an unfinished packed file: its data, the codes of a calibration, and journals.
 func resumeFiles(target string) (files []string) {
-	for _, file := range []string{atomicfile.ResumePath(target), convert.JournalPath(target)} {
-		if isFile(file) {
-			files = append(files, file)
+	for _, of := range unfinishedOf(target) {
+		for _, file := range []string{atomicfile.ResumePath(of), convert.JournalPath(of)} {
+			if isFile(file) {
+				files = append(files, file)
+			}
 		}
 	}
 	return files
 }
 
-// dropResume removes an unfinished packed file and its journal, and returns the number of bytes freed.
+// unfinishedOf lists the targets that a conversion may leave unfinished.
+func unfinishedOf(target string) []string { return []string{target, target + convert.CodesSuffix} }
+
+// dropResume removes what there is of an unfinished packed file, and returns the number of bytes freed.
 func dropResume(target string) (freed int64, err error) {
+	for _, of := range unfinishedOf(target) {
+		n, err := dropUnfinished(of)
+		if freed += n; err != nil {
+			return freed, err
+		}
+	}
+	return freed, nil
+}
+
+// dropUnfinished removes an unfinished file and its journal.
+func dropUnfinished(target string) (freed int64, err error) {
 	info, err := os.Lstat(atomicfile.ResumePath(target))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
@@ -100,9 +101,11 @@ func TestUnfinishedFolder(t *testing.T) {
 	write(t, resume, "12345")
 	write(t, resume+".journal", "12")
 	write(t, filepath.Join(dir, ".answers.jsonl.resume"), "no model")
+	codes := atomicfile.ResumePath(target + convert.CodesSuffix)
+	write(t, codes, "123")
 	_, out, _ := mainOf("list", dir)
-	if want := target + ": unfinished, 7 B: the same lowpack convert --resume or lowpack pull continues it, rm '" +
-		resume + "' '" + resume + ".journal' removes it\n"; out != want {
+	if want := target + ": unfinished, 10 B: the same lowpack convert --resume or lowpack pull continues it, rm '" +
+		resume + "' '" + resume + ".journal' '" + codes + "' removes it\n"; out != want {
 		t.Errorf("%swant %s", out, want)
 	}
 	f, err := atomicfile.Resume(atomicfile.OS, target)
@@ -113,7 +116,7 @@ func TestUnfinishedFolder(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	f.Abort()
-	if n, err := dropResume(target); n != 7 || err != nil {
+	if n, err := dropResume(target); n != 10 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	if n, err := dropResume(target); n != 0 || err != nil || len(resumeFiles(target)) > 0 {

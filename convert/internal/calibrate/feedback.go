@@ -15,7 +15,7 @@ const sweeps = 2
 
 // damping is added to each diagonal element of a Gram matrix, relative to that element: it shrinks what weights of one
 // column are trusted to make up for others. Less overfits to the text: with 0.01, codes for 47,000 tokens of one kind
-// lost up to three times as much on other kinds (docs/QUALITY.md).
+// lost up to three times as much on other kinds (docs/notes/quality.md).
 const damping = 0.3
 
 // feedback chooses codes one after another, each for its weight and the remaining error of the codes before it (N38).

@@ -19,7 +19,9 @@ import (
 // Weight is a matrix to be quantized.
 type Weight struct {
 	Job  quantize.Job                               // Columns is filled in
-	Done func(codes []int8, scales []float32) error // receives the result; codes are row-major, and the slice is reused
+	Done func(codes []int8, scales []float32) error // receives the result; codes are row-major
+	// Known returns the result of an earlier run; nil, or codes nil = there is none
+	Known func() (codes []int8, scales []float32, err error)
 }
 
 // Options configure Quantize.
@@ -182,6 +184,9 @@ func (q *quantizing) layer(in, exact engine.Input) ([][]float32, error) {
 	debug.FreeOSMemory() // of the layer before: the heap would double first
 	names, n := in.Weights, in.Size
 	roundActivations(in.Vectors, n, q.Activation)
+	if others, err := q.known(names); others != nil || err != nil {
+		return others, err
+	}
 	v := vectors{n: n, x: in.Vectors, exact: exact.Vectors, factors: importance(exact)}
 	t, err := newTarget(q.ctx, q.Threads, v)
 	if err != nil {
@@ -197,10 +202,51 @@ func (q *quantizing) layer(in, exact engine.Input) ([][]float32, error) {
 		if others[i], err = q.weight(name, w, t); err != nil {
 			return nil, err
 		}
-		q.done += int64(len(others[i]))
-		q.Progress(q.done, q.total)
+		q.count(others[i])
 	}
 	return others, nil
+}
+
+// count notes that a matrix is quantized.
+func (q *quantizing) count(values []float32) {
+	q.done += int64(len(values))
+	q.Progress(q.done, q.total)
+}
+
+// known returns the dequantized weights of a layer that an earlier run has quantized; nil if it has not.
+func (q *quantizing) known(names []string) ([][]float32, error) {
+	others := make([][]float32, len(names))
+	for i, name := range names {
+		w, ok := q.weights[name]
+		if !ok {
+			continue
+		}
+		if w.Known == nil {
+			return nil, nil
+		}
+		codes, scales, err := w.Known()
+		if codes == nil || err != nil {
+			return nil, err
+		}
+		others[i] = dequantized(codes, scales, &w.Job)
+	}
+	for _, values := range others {
+		q.count(values)
+	}
+	return others, nil
+}
+
+// dequantized returns the values of codes, as Quantizer.Nearest gives them.
+func dequantized(codes []int8, scales []float32, job *quantize.Job) []float32 {
+	k, perRow, group := job.Shape.K, len(scales)/job.Shape.M, job.Shape.K
+	if job.Kind == quantize.PerGroup {
+		group = job.Group
+	}
+	values := make([]float32, len(codes))
+	for i, code := range codes {
+		values[i] = scales[i/k*perRow+i%k/group] * float32(code)
+	}
+	return values
 }
 
 // weight quantizes one matrix.

@@ -11,7 +11,7 @@ import (
 )
 
 // trust is the share of what earlier layers miss that a layer makes up for. They miss less in the text that their codes
-// were chosen for than in others: making up for all of it loses on those (docs/QUALITY.md).
+// were chosen for than in others: making up for all of it loses on those (docs/notes/quality.md).
 const trust = 0.5
 
 // target moves weights so that their products with the layer's actual inputs come closest to the products of the
