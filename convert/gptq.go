@@ -124,6 +124,9 @@ func (c *chosen) known(name string) ([]int8, []float32, error) {
 
 // complete reports whether an earlier run has chosen all weights.
 func (c *chosen) complete() (bool, error) {
+	if c.journal == nil || len(c.journal.done) <= len(c.weights) { // its first line is of the plan
+		return false, nil
+	}
 	for name := range c.weights {
 		if codes, _, err := c.known(name); codes == nil || err != nil {
 			return false, err
@@ -153,7 +156,7 @@ func (c *chosen) read(codes []int8, scales []float32, codesAt, scalesAt int64) e
 	return nil
 }
 
-// close discards the file of chosen codes, if there is one; after an interruption only where nothing will resume.
+// close ends the file of chosen codes, if there is one. With Options.Resume it is kept.
 func (c *calibration) close() {
 	if c.chosen == nil || c.chosen.file == nil {
 		return

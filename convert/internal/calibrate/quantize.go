@@ -181,7 +181,7 @@ func (q *quantizing) observe(in engine.Input) [][]float32 {
 
 // layer quantizes weights whose input is in, while the float model's is exact, and returns the dequantized weights.
 func (q *quantizing) layer(in, exact engine.Input) ([][]float32, error) {
-	debug.FreeOSMemory() // of the layer before: the heap would double first
+	debug.FreeOSMemory() // what the layer before has left: otherwise the heap doubles first
 	names, n := in.Weights, in.Size
 	roundActivations(in.Vectors, n, q.Activation)
 	if others, err := q.known(names); others != nil || err != nil {
