@@ -362,6 +362,7 @@ func TestChanged(t *testing.T) {
 	} {
 		o := files(t, strings.ReplaceAll(text, `"pad": "`, `"pad": "`+strings.Repeat("y", 1<<16)))
 		changed = strings.ReplaceAll(changed, `"pad": "`, `"pad": "`+strings.Repeat("y", 1<<16))
+		o.Parallel = 1 // others would read all of it while the first one changes it
 		o.Answer = func(ctx context.Context, q *Request) (Answer, error) {
 			if q.Line == 0 {
 				if err := os.WriteFile(o.Input, []byte(changed), 0o600); err != nil {
