@@ -133,9 +133,15 @@ func (e *Engine) multiply(f *projection, n int, y, add []float32) {
 // multiplyInto is multiply with rows of y that are ldy elements apart.
 func (e *Engine) multiplyInto(f *projection, n int, y []float32, ldy int, add []float32) {
 	p := &e.pass
-	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], planes: e.planes(), wide: p.wide, sums: p.sums,
+	f, p.others = f.with(p.others), nil
+	e.multiplyFrom(f, n, p.x, y, ldy, add)
+}
+
+// multiplyFrom is multiplyInto with vectors of x, and the weights that f has.
+func (e *Engine) multiplyFrom(f *projection, n int, x, y []float32, ldy int, add []float32) {
+	p := &e.pass
+	p.product = product{projection: f, n: n, x: x, q: p.quant[f.in], planes: e.planes(), wide: p.wide, sums: p.sums,
 		y: y, ldy: ldy, add: add}
-	p.product.projection, p.others = f.with(p.others), nil
 	e.pool.Run(f.units, f.chunk(n*int(e.planes()), e.opt.Threads), &p.product)
 }
 

@@ -39,10 +39,16 @@ const mostPrepared = 8
 // input makes the input of a projection for n tokens.
 func (e *Engine) input(n int, k prepareTask) {
 	p := &e.pass
-	p.prepare = k
-	e.ready(&p.prepare, n, p.x, p.sums, p.moved, p.quant)
-	distribute(e.pool, n, e.prepared(n), &p.prepare)
+	e.inputInto(n, k, p.x)
 	p.others = e.observe(k.projection, p.x[:n*k.projection.in], k.own)
+}
+
+// inputInto is input with room for the vectors in x, which nobody is shown.
+func (e *Engine) inputInto(n int, k prepareTask, x []float32) {
+	p := &e.pass
+	p.prepare = k
+	e.ready(&p.prepare, n, x, p.sums, p.moved, p.quant)
+	distribute(e.pool, n, e.prepared(n), &p.prepare)
 }
 
 // ready sets the buffers of a task for the input of n tokens.

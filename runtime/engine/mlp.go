@@ -32,12 +32,9 @@ func (e *Engine) activateParts(m *mlp, n int, k prepareTask) {
 	for to := n; to > 0; {
 		from := (to - 1) / p.mlpTokens * p.mlpTokens
 		count := to - from
-		p.product = product{projection: f, n: count, x: p.x[from*f.in:], planes: e.planes(), y: p.y, ldy: f.out}
-		e.pool.Run(f.units, f.chunk(count, e.opt.Threads), &p.product)
-		p.prepare = k
-		p.prepare.tokens = p.all[from:to]
-		e.ready(&p.prepare, count, p.x[from*m.down.in:], p.sums, p.moved, p.quant)
-		distribute(e.pool, count, e.prepared(count), &p.prepare)
+		e.multiplyFrom(f, count, p.x[from*f.in:], p.y, f.out, nil)
+		k.tokens = p.all[from:to]
+		e.inputInto(count, k, p.x[from*m.down.in:])
 		to = from
 	}
 	p.others = e.observe(&m.down, p.x[:n*m.down.in], k.own)
