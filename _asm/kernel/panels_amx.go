@@ -22,6 +22,7 @@ import (
 const (
 	quadsAMX = 16   // groups of four columns in a tile
 	roomQuad = 128  // bytes of a group in the buffer
+	weightZ  = 18   // register of packed weights, where those of a whole step have no room
 	sumPage  = 4096 // from tile to tile of sums: a load waits for a store at the same place in another page
 )
 
@@ -113,7 +114,7 @@ func amxFile() *file {
 		g := &tilesAMX{f, o, false}
 		g.function()
 		f.declare(o.rows(), "is "+o.name+" for one group.", "t *AMX", 1)
-		(&rowsAMX{g}).function()
+		(&rowsAMX{g, "R12"}).function()
 	}
 	scaleSums(f)
 	return f
@@ -254,15 +255,17 @@ func (g *tilesAMX) take() {
 	g.incomplete("AX")
 	g.at(opened)
 	g.p("MOVQ SI, AMX_Packed(DI)")
-	g.p("MOVQ SI, AMX_Ahead(DI)")
+	if !g.passes {
+		g.p("MOVQ SI, AMX_Ahead(DI)")
+	}
 }
 
 // incomplete unpacks CX groups of four columns to BX, and fills the room from there to the end with zeros.
 func (g *tilesAMX) incomplete(end string) {
 	one, zero, zeros := g.newLabel("one"), g.newLabel("zero"), g.newLabel("zeros")
 	g.at(one)
-	g.load(g.file, "(SI)", 0)
-	g.open(g.file, "(SI)", 0)
+	g.load(g.file, "(SI)", weightZ)
+	g.open(g.file, "(SI)", weightZ)
 	g.storeAt("BX", 0)
 	g.p("ADDQ $%d, SI", g.quad)
 	g.p("ADDQ $%d, BX", roomQuad)

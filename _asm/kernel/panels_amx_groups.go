@@ -102,6 +102,8 @@ func groupsFile() *file {
 	f.declare("GroupsAMX", "multiplies 32 rows of each panel on tile registers and scales the sums of groups.",
 		"t *AMXGroups", 1)
 	groupsAMX{f}.function()
+	groupsAMX{f}.few()
+	groupsAMX{f}.scaleFew()
 	return f
 }
 
@@ -128,6 +130,8 @@ func (g groupsAMX) function() {
 	g.p("MOVQ $0, AMXGroups_PanelUnit(DI)")
 	g.at(panel)
 	g.set("AMX_Packed", "AMX_PanelW")
+	g.p("ADDQ AMX_PanelBytes(DI), AX")
+	g.p("MOVQ AX, AMX_Ahead(DI)")
 	g.set("AMXGroups_AheadY", "AMX_PanelY")
 	g.set("AMXGroups_ColumnX", "AMX_X")
 	g.set("AMX_QuadsLeft", "AMX_Quads")
@@ -244,14 +248,28 @@ func (g groupsAMX) scales() {
 	plain := g.newLabel("plain")
 	g.p("CMPQ AMXGroups_Scales(DI), $0")
 	g.p("JEQ %s", plain)
-	g.p("MOVQ AMX_TileY(DI), CX")
-	for i := range 4 {
-		g.p("MOVQ (AMXGroups_ScalesAt+%d)(DI), AX", 8*i)
-		for r, at := range []string{"(AX)", "(AX)(CX*1)"} {
-			g.p("VMOVUPS.Z %s, K%d, Z%d", at, presentMask+i, scaleZ+2*i+r)
+	g.p("MOVQ AMXGroups_SecondScale(DI), CX")
+	g.eachScale(func(load string) {
+		for i := range 4 {
+			g.p("MOVQ (AMXGroups_ScalesAt+%d)(DI), AX", 8*i)
+			for r, at := range []string{"(AX)", "(AX)(CX*1)"} {
+				g.p("%s.Z %s, K%d, Z%d", load, at, presentMask+i, scaleZ+2*i+r)
+			}
 		}
-	}
+	})
 	g.at(plain)
+}
+
+// eachScale emits code for scales of weights of 16 and of 32 bits; load loads those of a register.
+func (f *file) eachScale(emit func(load string)) {
+	floats, loaded := f.newLabel("floats"), f.newLabel("loaded")
+	f.p("CMPQ AMXGroups_ScaleBytes(DI), $2")
+	f.p("JNE %s", floats)
+	emit("VCVTPH2PS")
+	f.p("JMP %s", loaded)
+	f.at(floats)
+	emit("VMOVUPS")
+	f.at(loaded)
 }
 
 // chunk multiplies all tokens by the next columns.
@@ -264,7 +282,7 @@ func (g groupsAMX) chunk() {
 	g.zeros()
 	g.scales()
 	g.p("MOVQ AMXGroups_LdFactors(DI), R9")
-	g.set("AMXGroups_TokensLeft", "AMX_Tokens")
+	g.set("AMX_TokensLeft", "AMX_Tokens")
 	g.set("AMXGroups_TokenX", "AMXGroups_ColumnX")
 	g.set("AMXGroups_TokenFactors", "AMXGroups_ChunkFactors")
 	g.set("AMXGroups_TokenT", "AMXGroups_T")
@@ -273,7 +291,7 @@ func (g groupsAMX) chunk() {
 	g.advance("AMXGroups_LdPair", "AMXGroups_TokenX")
 	g.p("ADDQ $128, AMXGroups_TokenFactors(DI)")
 	g.p("ADDQ $%d, AMXGroups_TokenT(DI)", 32*tokenBytes)
-	g.p("SUBQ $32, AMXGroups_TokensLeft(DI)")
+	g.p("SUBQ $32, AMX_TokensLeft(DI)")
 	g.p("JGT %s", pair)
 }
 
@@ -286,13 +304,15 @@ func (g groupsAMX) units() {
 	g.p("MOVQ AMXGroups_Together(DI), DX")
 	g.p("MOVQ AMXGroups_UnitRows(DI), R13")
 	g.p("IMULQ DX, R13")
-	g.p("SHLQ $2, R13")
+	g.p("IMULQ AMXGroups_ScaleBytes(DI), R13")
 	g.p("ADDQ AMXGroups_Scales(DI), R13")
-	g.p("MOVQ AMX_TileY(DI), R8")
+	g.p("MOVQ AMXGroups_SecondScale(DI), R8")
 	g.at(unit)
 	same := g.newLabel("same")
 	g.p("MOVQ AX, (BX)")
-	g.p("LEAQ (R13)(AX*4), R9")
+	g.p("MOVQ AX, R9")
+	g.p("IMULQ AMXGroups_ScaleBytes(DI), R9")
+	g.p("ADDQ R13, R9")
 	g.p("PREFETCHT0 (R9)")
 	g.p("PREFETCHT0 (R9)(R8*1)")
 	g.p("ADDQ $8, BX")
@@ -373,8 +393,13 @@ func (g groupsAMX) prefetch() {
 	line, token := g.newLabel("line"), g.newLabel("token")
 	g.p("MOVQ AMX_Ahead(DI), AX")
 	g.p("MOVQ AMX_Lines(DI), CX")
+	g.p("MOVQ AMX_Streams(DI), R12")
+	g.p("MOVQ (AMX_Streams+16)(DI), R13")
 	g.at(line)
 	g.p("PREFETCHT1 (AX)")
+	g.p("PREFETCHT1 (AX)(R12*1)")
+	g.p("PREFETCHT1 (AX)(R12*2)")
+	g.p("PREFETCHT1 (AX)(R13*1)")
 	g.p("ADDQ $64, AX")
 	g.p("DECQ CX")
 	g.p("JNZ %s", line)
@@ -421,7 +446,8 @@ func (g groupsAMX) follow() {
 	g.p("MOVQ AMXGroups_PassUnits(DI), R13")
 	for i := range 4 {
 		g.p("MOVQ %d(R13), CX", 8*i)
-		g.p("LEAQ (AX)(CX*4), CX")
+		g.p("IMULQ AMXGroups_ScaleBytes(DI), CX")
+		g.p("ADDQ AX, CX")
 		g.p("MOVQ CX, (AMXGroups_NextScales+%d)(DI)", 8*i)
 	}
 	g.at(plain)

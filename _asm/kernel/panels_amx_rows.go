@@ -10,16 +10,20 @@ import (
 // step: they lie in a ring that the nearest cache holds. A tile is loaded a few steps after its weights were stored, as
 // stores reach the cache in order, after the products before them.
 //
-// General registers: DI arguments, SI packed weights, R9 those that are loaded next, R12 to R14 as in tilesAMX, R10 and
-// AX activations of two tiles, DX bytes between tokens. CX steps to unpack, R15 their place, R11 steps to multiply, BX
-// their weights, R8 bytes between groups of four columns there.
-type rowsAMX struct{ *tilesAMX }
+// General registers: DI arguments, SI packed weights, R12 to R14 as in tilesAMX, R10 and AX activations of two tiles, DX
+// bytes between tokens. CX steps to unpack, R15 their place, BX weights that are multiplied, R8 bytes between groups of
+// four columns there, R11 what is prefetched of the next panel, then steps that are only multiplied.
+type rowsAMX struct {
+	*tilesAMX
+	free string // register
+}
 
 const (
 	stepAMX = quadsAMX * roomQuad // bytes of 64 columns in the ring
 	ringAMX = 4 * stepAMX         // the address of the ring is a multiple of twice this
-	// of packed bytes: nearer is slower from memory, 8 to 24 KiB are the same
-	aheadAMX = 8192
+	// Parts of the next panel that are prefetched side by side: four streams draw more bandwidth than one
+	// (docs/notes/kernels.md).
+	streamsAMX = 4
 )
 
 func (g *rowsAMX) function() {
@@ -47,6 +51,8 @@ func (g *rowsAMX) products(tiles int) {
 		g.tileZero(i)
 	}
 	g.p("MOVQ AMX_PanelW(DI), SI")
+	g.p("MOVQ R12, AMX_TokensLeft(DI)")
+	g.nextPanel()
 	g.p("MOVQ AMX_Room(DI), R15")
 	g.p("MOVQ AMX_LdX(DI), DX")
 	g.p("MOVQ R13, R10")
@@ -63,7 +69,7 @@ func (g *rowsAMX) products(tiles int) {
 		g.p("DECQ CX")
 		g.p("JNZ %s", steps)
 	} else {
-		g.unpacked(tiles)
+		g.unpacked(func() []func() { return g.dots(tiles) }, func() {})
 	}
 	g.at(rest)
 	g.p("MOVQ AMX_LastQuads(DI), CX")
@@ -78,26 +84,31 @@ func (g *rowsAMX) products(tiles int) {
 		f()
 	}
 	g.at(none)
+	g.p("MOVQ AMX_TokensLeft(DI), R12")
 	g.results(tiles)
 }
 
-// unpacked emits the loops over steps: the first ones are only unpacked, the last ones only multiplied.
-func (g *rowsAMX) unpacked(tiles int) {
-	first, whole, last := g.newLabel("first"), g.newLabel("whole"), g.newLabel("last")
+// nextPanel makes R11 the place of what is prefetched first.
+func (g *rowsAMX) nextPanel() {
+	g.p("MOVQ SI, R11")
+	g.p("ADDQ AMX_PanelBytes(DI), R11")
+}
+
+// unpacked emits the loops over steps: the first ones are only unpacked, the last ones only multiplied. ends follows the
+// products of a step.
+func (g *rowsAMX) unpacked(dots func() []func(), ends func()) {
+	first, whole, last, tail := g.newLabel("first"), g.newLabel("whole"), g.newLabel("last"), g.newLabel("tail")
 	unpack := func(dots []func()) {
-		g.p("LEAQ %d(SI), R9", quadsAMX*g.quad)
-		g.p("CMPQ CX, $1")
-		g.p("CMOVQEQ SI, R9") // nothing is next: these once more
 		g.beside(quadsAMX, g.unpack, dots)
 		g.advance("R15")
 	}
 	g.p("MOVQ $%d, R8", roomQuad)
 	g.p("MOVQ R15, BX")
-	g.p("MOVQ CX, R11")
-	g.p("MOVQ $%d, AMX_Steps(DI)", ringAMX/stepAMX-1)
-	for z := range quadsAMX {
-		g.load(g.file, fmt.Sprintf("%d(SI)", z*g.quad), z)
-	}
+	g.p("MOVQ $%d, %s", ringAMX/stepAMX-1, g.free)
+	g.p("MOVQ %s, AMX_Steps(DI)", g.free)
+	g.p("CMPQ CX, %s", g.free)
+	g.p("CMOVQLT CX, %s", g.free)
+	g.p("MOVQ %s, AMX_Columns(DI)", g.free) // steps that are only multiplied
 	g.at(first)
 	unpack(nil)
 	g.p("DECQ CX")
@@ -106,24 +117,28 @@ func (g *rowsAMX) unpacked(tiles int) {
 	g.p("JNZ %s", first)
 	g.p("PCALIGN $64")
 	g.at(whole)
-	unpack(g.dots(tiles))
+	unpack(dots())
 	g.advance("BX")
-	g.p("DECQ R11")
+	ends()
 	g.p("DECQ CX")
 	g.p("JNZ %s", whole)
 	g.at(last)
-	for _, f := range g.dots(tiles) {
+	g.p("MOVQ AMX_Columns(DI), R11")
+	g.at(tail)
+	for _, f := range dots() {
 		f()
 	}
 	g.advance("BX")
+	ends()
 	g.p("DECQ R11")
-	g.p("JNZ %s", last)
+	g.p("JNZ %s", tail)
 }
 
-// unpack unpacks group z of a step, and loads that of the next one.
+// unpack unpacks group z of four columns of a step.
 func (g *rowsAMX) unpack(z int) {
-	g.open(g.file, fmt.Sprintf("%d(SI)", z*g.quad), z)
-	g.load(g.file, fmt.Sprintf("%d(R9)", z*g.quad), z)
+	at := fmt.Sprintf("%d(SI)", z*g.quad)
+	g.load(g.file, at, weightZ)
+	g.open(g.file, at, weightZ)
 	g.storeAt("R15", z*roomQuad)
 }
 
@@ -149,12 +164,13 @@ func (g *rowsAMX) dots(tiles int) (list []func()) {
 	return list
 }
 
-// beside emits the parts of a step, with prefetches of its packed bytes and other instructions spread evenly.
+// beside emits the parts of a step, with prefetches of as many bytes of the next panel and other instructions spread
+// evenly.
 func (g *rowsAMX) beside(parts int, part func(int), others []func()) {
 	lines, fetched, done := quadsAMX*g.quad/64, 0, 0
 	for i := range parts {
 		for ; fetched*parts < (i+1)*lines; fetched++ {
-			g.p("PREFETCHT1 %d(SI)", aheadAMX+64*fetched)
+			g.prefetch(fetched%streamsAMX, fetched/streamsAMX)
 		}
 		part(i)
 		for ; done*parts < (i+1)*len(others); done++ {
@@ -162,4 +178,15 @@ func (g *rowsAMX) beside(parts int, part func(int), others []func()) {
 		}
 	}
 	g.p("ADDQ $%d, SI", quadsAMX*g.quad)
+	g.p("ADDQ $%d, R11", quadsAMX*g.quad/streamsAMX)
+}
+
+// prefetch brings in a line of a stream.
+func (g *rowsAMX) prefetch(stream, line int) {
+	if stream == 0 {
+		g.p("PREFETCHT1 %d(R11)", 64*line)
+		return
+	}
+	g.p("MOVQ (AMX_Streams+%d)(DI), %s", 8*(stream-1), g.free)
+	g.p("PREFETCHT1 %d(R11)(%s*1)", 64*line, g.free)
 }

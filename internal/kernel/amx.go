@@ -273,6 +273,7 @@ type amxRoom struct {
 	asm.AMX
 	asm.Scaling
 	weights, sums []byte
+	scales        [16]float32
 	results       []int32 // of a panel that has more rows than the matrix has left
 }
 
@@ -363,8 +364,11 @@ func (p *batches) scaledPanel(room *amxRoom, c call) {
 					Y: &c.y[c.at(c.t0, g, 1, panel*rows+m)], LdY: 4 * c.ldy,
 					N: c.t1 - c.t0, Tokens: &tokens[g*c.x.N+c.t0],
 				}
-				if shared.scales != nil {
+				switch {
+				case shared.scales != nil:
 					s.Scales = &shared.scales[m]
+				case shared.halves != nil:
+					s.Scales = &widen(room.scales[:], shared.halves[m:])[0]
 				}
 				if shared.zeros != nil {
 					s.Zeros = &shared.zeros[m]
@@ -411,7 +415,7 @@ func (p *batches) multiplyGroups(room *amxRoom, c call, g0, g1 int, y []int32, l
 			Y: &y[part.row], LdY: 4 * (g1 - g0) * ldy, LdPanel: 4 * p.w.rows / p.tiled.panels, TileY: 4 * part.second,
 			Groups: g1 - g0, LdGroup: 4 * ldy, Quads: p.w.Group / 4, LastQuads: ceilDiv(last, 4),
 			RoomQuads: amxRoomColumns / 4, Room: &room.weights[0], Sums: &room.sums[0],
-			Lines: max(1, ceilDiv(quad/4, ceilDiv(tokens, 32))),
+			Lines: max(1, ceilDiv(quad/4, ceilDiv(tokens, 32))), Streams: streams(bytes),
 			Table: part.table, Config: TileConfig(rows),
 		}
 		p.multiply(&room.AMX)

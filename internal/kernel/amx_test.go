@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 	"github.com/lowpack/lowpack/internal/testkit/fence"
 	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/pack"
@@ -193,6 +194,35 @@ func TestTilesScaled(t *testing.T) {
 	})
 }
 
+// TestTilesFew: groups that up to eight tokens are multiplied by, whatever the thresholds; scales of weights, of
+// activations and of both, zero points, and columns that end in every part of a step.
+func TestTilesFew(t *testing.T) {
+	was := inForce
+	t.Cleanup(func() { inForce = was })
+	inForce = slices.Clone(was)
+	for i := range inForce {
+		if inForce[i].Way == OnTiles {
+			inForce[i].Tokens = 1
+		}
+	}
+	eachTiled(t, func(t *testing.T, c tiledCase) {
+		for i, pass := range tilePasses {
+			for tokens := 1; tokens <= asm.AMXFew; tokens++ {
+				if !c.has(i + tokens) {
+					continue
+				}
+				b := blockCase{weights: pass.group, activations: []int{0, 64, 128}[c.r.IntN(3)], zero: tokens%2 > 0,
+					extreme: tokens%4 == 3}
+				if tokens%5 == 0 {
+					b.weights, b.activations = 0, pass.group
+				}
+				k := pass.group + 1 + c.r.IntN(4*pass.group+300)
+				checkBlocks(t, c.spec, pack.Shape{M: 1 + c.r.IntN(170), K: k}, tokens, b, c.r)
+			}
+		}
+	})
+}
+
 // leastOnTiles is the number of tokens from which groups of some columns are scaled beside tiles.
 func leastOnTiles(group int) int {
 	return tokensFrom(OnTiles, AMX, pack.Spec{Name: "vnni4i"}, group)
@@ -245,6 +275,8 @@ func TestTilesPassed(t *testing.T) {
 		{k: 256, group: 64, tokens: 32, zero: 119, want: true},
 		{k: 256, group: 64, tokens: 32, zero: 120},
 		{k: 256, group: 64, tokens: 32, zero: 1, direct: true},
+		{k: 256, group: 64, tokens: 8, zero: 120, want: true},
+		{k: 256, group: 64, tokens: 8, zero: 1, direct: true, want: true},
 	} {
 		w := &Weights{Shape: pack.Shape{M: 32, K: c.k}, Group: c.group, scaling: &scaling{most: c.zero}}
 		if c.zero > 0 {

@@ -11,6 +11,9 @@ import (
 
 // takesHalves reports whether a product takes weight scales of 16 bits.
 func takesHalves(p product) bool {
+	if b, ok := p.(*batches); ok {
+		p = b.tiled
+	}
 	t, ok := p.(*tiled)
 	return ok && t.halves
 }

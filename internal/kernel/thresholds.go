@@ -54,7 +54,7 @@ const (
 // thresholds is the table. The line of a layout comes before that of all others. With fewer tokens than Vec-LUT begins
 // with, too much of its 32 is wasted; tiles unpack base-3 bytes three times, and read 64 rows of int8 in halves of
 // lines (docs/notes/kernels.md).
-var thresholds = []Threshold{
+var thresholds = slices.Concat([]Threshold{
 	{Way: DenseTiles, ISA: AVX512VNNI, Tokens: byTuning},
 	{Way: Int8First, ISA: AVX512VNNI, Tokens: byTuning},
 	{Int8First, AVXVNNI, "", "", 0, 8, "Sapphire Rapids, family 6 model 143, 2026-11-28, revision 41d07a56"},
@@ -74,18 +74,28 @@ var thresholds = []Threshold{
 	{OnTiles, AMX, "vnni4t", "", wholeRows, 6, wholeRowsAMX},
 	{OnTiles, AMX, "vnni4-64", pack.Int8.Name, wholeRows, 6, wholeRowsAMX},
 	{OnTiles, AMX, "", "", wholeRows, 2, wholeRowsAMX},
-	{OnTiles, AMX, "", "", 32, 12, groupsAMX},
-	{OnTiles, AMX, "", "", 64, 8, groupsAMX},
-	{OnTiles, AMX, "", "", 128, 8, groupsAMX},
-	{OnTiles, AMX, "", "", 256, 8, groupsAMX},
 	{OnTiles, AMX, "", "", otherGroups, 12, "Sapphire Rapids, family 6 model 143, 2026-11-23, revision e946bfe6"},
+}, groupsOnTiles("vnni4t", 12, 8), groupsOnTiles("vnni4-64", 12, 8), groupsOnTiles("vnni4i-64", 12, 8),
+	groupsOnTiles("", 6, 2))
+
+// groupsOnTiles are the lines for groups of 32 columns, which half fill a tile, and for larger ones. Panels of 64 rows
+// are read twice.
+func groupsOnTiles(layout string, half, whole int) (lines []Threshold) {
+	for _, p := range tilePasses {
+		from := whole
+		if p.group < amxGroup {
+			from = half
+		}
+		lines = append(lines, Threshold{OnTiles, AMX, layout, "", p.group, from, groupsAMX})
+	}
+	return lines
 }
 
 const (
 	zen4AVX2     = "Zen 4, family 25 model 17, kernels for AVX2, 2026-11-29, revision c9bb8066"
 	zen5AVXVNNI  = "Zen 5, family 26 model 2, kernels for AVX-VNNI, 2026-12-01, revision d7dfaccb"
 	wholeRowsAMX = "Emerald Rapids, family 6 model 207, 2026-11-28, revision 460e4b3c"
-	groupsAMX    = "Emerald Rapids, family 6 model 207, 2026-11-28, revision 084749c5"
+	groupsAMX    = "Intel with AMX, family 6 model 167, 2026-12-01, revision REVISION"
 	estimated    = "estimated from instructions (docs/notes/neon.md)"
 )
 

@@ -38,6 +38,7 @@ func TestThresholds(t *testing.T) {
 		{Int8First, AVX512VNNI, "vnni4p", 0, byTuning}, {DenseTiles, AMX, "vnni4i", 0, byTuning},
 		{OnTiles, AMX, "vnni4t", 0, 6}, {OnTiles, AMX, "vnni4i", 0, 2}, {OnTiles, AMX, "vnni4-64", 0, 2},
 		{OnTiles, AMX, "vnni4t", 32, 12}, {OnTiles, AMX, "vnni4t", 128, 8}, {OnTiles, AMX, "vnni4t", otherGroups, 12},
+		{OnTiles, AMX, "vnni4i-64", 256, 8}, {OnTiles, AMX, "vnni4i", 32, 6}, {OnTiles, AMX, "vnni4p", 64, 2},
 	} {
 		if got := tokensFrom(c.way, c.isa, pack.Spec{Name: c.layout}, c.group); got != c.want {
 			t.Errorf("%+v: from %d tokens on", c, got)

@@ -29,12 +29,14 @@ type AMX struct {
 	Lines      int   // lines of weights that are prefetched for every 64 columns of a tile of tokens, at least 1
 	Room       *byte // at a multiple of AMXAlign; kernels for whole rows use its first 8 KiB as a ring
 	Sums       *byte // room for AMXSums bytes for every 32 tokens
+	// where the parts of a panel begin that kernels for whole rows and FewAMX prefetch beside the first one
+	Streams [3]int
 
 	Config [64]byte    // of the tile registers
 	Table  [8][64]byte // what codes are unpacked by: for fields operands, then shifts for the two tiles of rows
 
 	// Working state of kernels. Addresses that run past their object are not pointers to the garbage collector.
-	PanelW, PanelY, GroupY, GroupsLeft, QuadsLeft, Begun, Columns, Steps, B, Packed, Ahead, SecondY int
+	PanelW, PanelY, GroupY, GroupsLeft, QuadsLeft, TokensLeft, Begun, Columns, Steps, B, Packed, Ahead, SecondY int
 }
 
 // Scaling holds the arguments of ScaleSums, which scales the sums of a group of columns, of 16 rows and any number of
@@ -75,34 +77,44 @@ type AMXGroups struct {
 	T          *byte    // where results wait, AMXGroupT bytes for every 32 tokens, at a page
 	Unused     *byte    // another AMXGroupT bytes
 	Factors    *float32 // scales of the activations, [group][token], from the first token on; 1 = none
-	LdFactors  int      // bytes between factors of adjacent groups
+	LdFactors  int      // bytes between factors, or TokenGroups, of adjacent groups
 	LdPass     int      // bytes between factors of adjacent passes
+
+	TokenGroups *TokenGroup // of FewAMX, in place of Factors, [group][token]
 
 	TokensY        int // tokens whose results are prefetched in a pass
 	ChunkLdFactors int // bytes between factors of groups 256 columns apart
 
 	// Of the weights, [panel][unit of a row][row of a panel], from the first of the rows on.
-	Scales        *float32 // nil = none, then the scale of the activations is not rounded before the addition
-	Zeros         *int8    // nil = none; a weight less its zero point is an int8
-	UnitGroups    int      // groups that share a scale and a zero point
-	UnitRows      int      // scales from a unit to the next
-	LdUnits       int      // scales from a panel to the next
-	PassUnitBytes int      // of UnitAt for the groups of a pass
+	// Scales are floats of ScaleBytes bytes; nil = none, then the scale of the activations is not rounded before the
+	// addition.
+	Scales        *float32
+	Zeros         *int8 // nil = none; a weight less its zero point is an int8
+	UnitGroups    int   // groups that share a scale and a zero point
+	ScaleBytes    int   // 4, or 2
+	SecondRow     int   // rows from the first tile to the second
+	SecondScale   int   // bytes of scales from the rows of the first tile to those of the second
+	UnitBytes     int   // bytes of scales from a unit to the next
+	UnitRows      int   // scales from a unit to the next
+	LdUnits       int   // scales from a panel to the next
+	PassUnitBytes int   // of UnitAt for the groups of a pass
 
 	// Working state of kernels: of the columns that are unpacked (Unit…, Chunk…), of the tokens and columns that are
 	// multiplied (Token…, Pass…), and of what is scaled beside the next pass (Next…; NextPresent is −1 where a group of
 	// the pass exists). UnitAt holds the units of eight groups, and room for a pass that reads four from any of them.
-	UnitAt                                                            [12]int
-	ScalesAt, NextScales, NextPresent                                 [4]int
-	PanelUnit, Unit, UnitLeft, ColumnX, ChunkFactors, LdB, TokensLeft int
-	TokenX, TokenFactors, TokenT, PassFactors, PassUnits, PassQuads   int
-	NextFactors, NextT, AheadY                                        int
+	UnitAt                                                          [12]int
+	ScalesAt, NextScales, NextPresent                               [4]int
+	PanelUnit, Unit, UnitLeft, ColumnX, ChunkFactors, LdB           int
+	TokenX, TokenFactors, TokenT, PassFactors, PassUnits, PassQuads int
+	NextFactors, NextT, AheadY                                      int
 }
 
 // Sizes of the rooms of a kernel on tile registers.
 const (
 	AMXRoom  = 128      // bytes for four columns
 	AMXAlign = 16 << 10 // of Room
+	AMXRing  = 8 << 10  // bytes of Room that kernels for whole rows and FewAMX use
+	AMXFew   = 8        // tokens that FewAMX multiplies at most
 	AMXSums  = 4 * 4096
 
 	AMXGroupSums = 2 * 4 * 4096

@@ -215,6 +215,8 @@ const OpenPlanes6AMX = 12
 
 func GroupsAMX(t *AMXGroups) { panic(absent) }
 
+func FewAMX(t *AMXGroups) { panic(absent) }
+
 var Fields1Rows32AVX2 []func(*Tile)
 
 var Fields1Rows64AVX2 []func(*Tile)

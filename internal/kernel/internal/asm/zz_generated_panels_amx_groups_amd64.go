@@ -47,3 +47,8 @@ const OpenPlanes6AMX = 12
 //
 //go:noescape
 func GroupsAMX(t *AMXGroups)
+
+// FewAMX multiplies 32 rows of each panel by up to eight tokens and scales the sums of groups.
+//
+//go:noescape
+func FewAMX(t *AMXGroups)
