@@ -3,22 +3,24 @@ package main
 import "fmt"
 
 // Products of up to eight tokens with group-wise scales on the tile registers of AMX. As in products of whole rows,
-// weights are unpacked 64 columns at a time beside the products of an earlier step. Where a group ends, its two tiles of
-// sums are stored, and those of the group before are converted, scaled and added to the results (N15), which stay in
+// weights are unpacked 64 columns at a time beside the products of an earlier step. Where a group ends, its two tiles
+// of sums are stored, and those of the group before are converted, scaled and added to the results (N15), which stay in
 // registers along the row. So packed weights are the only bytes that come from memory, and all else is done while they
 // arrive.
 //
-// The function processes 32 rows of each panel. Groups are of 32 columns, which are half a step, or of steps.
+// The function processes 32 rows of each panel. A group is half a step, 32 columns, or some steps.
 //
-// General registers: R10 activations of the tokens, R12 steps to the end of the group that is multiplied, R9 sums. Of the
-// group that is scaled next: R13 terms of the tokens, R14 scales of the weights. AX is free, all others are as in rowsAMX.
+// General registers: R10 activations of the tokens, R12 steps to the end of the group that is multiplied, R9 sums. Of
+// the group that is scaled next: R13 terms of the tokens, R14 scales of the weights. AX is free, all others are as in
+// rowsAMX.
 //
-// Z0 to Z15 results, two of each token; Z16 to Z18 weights; Z19 to Z23 sums and scales; Z24 to Z31 tables of openers.
+// Z0 to Z15 results, two of each token; Z16 to Z18 weights, and zero points while sums are scaled; Z19 to Z22 scales
+// and sums; Z24 to Z31 tables of openers.
 
 const (
 	fewTokens  = 8
 	fewSums    = fewTokens * 64 // bytes of a tile of sums
-	fewZeroZ   = 16             // and 17, between steps
+	fewZeroZ   = 16
 	fewScaleZ  = 19
 	fewSumZ    = 21
 	scaleAhead = 1024 // bytes of scales of weights that are prefetched
@@ -30,6 +32,7 @@ type fewAMX struct {
 	halves int // of a step: 2 for groups of 32 columns
 }
 
+// few emits the function.
 func (g groupsAMX) few() {
 	g.declare("FewAMX", "multiplies 32 rows of each panel by up to eight tokens and scales the sums of groups.",
 		"t *AMXGroups", 1)
@@ -50,6 +53,7 @@ func (g groupsAMX) few() {
 	g.endTiles()
 }
 
+// panels multiplies the tokens by each panel.
 func (g *fewAMX) panels() {
 	panel := g.newLabel("panel")
 	g.copyField("W", "PanelW")
@@ -188,17 +192,10 @@ func (g *fewAMX) group() {
 	g.p("JEQ %s", begun)
 	g.p("CALL scaleFew<>(SB)")
 	g.at(begun)
-	g.storeSums()
-	for i := range 2 {
-		g.tileZero(i)
-	}
-}
-
-// storeSums stores the tiles of sums.
-func (g *fewAMX) storeSums() {
 	g.p("MOVQ $64, AX")
 	for i := range 2 {
 		g.tileStore(i, i*fewSums, "R9", "AX")
+		g.tileZero(i)
 	}
 }
 
@@ -218,7 +215,7 @@ func (g *fewAMX) lastGroup() {
 
 // scaleFew emits a function of its own, which adds the scaled sums of a group to the results.
 func (g groupsAMX) scaleFew() {
-	fmt.Fprint(&g.body, "\n// scaleFew adds the scaled sums of the group at R13 and R14 to Z0 to Z15, and goes to the next group.\n"+
+	fmt.Fprint(&g.body, "\n// scaleFew adds the scaled sums of the group at R13 and R14 to Z0 to Z15, and goes to the next.\n"+
 		"TEXT scaleFew<>(SB), NOSPLIT, $0-0\n")
 	exact, done, same := g.newLabel("exact"), g.newLabel("scaled"), g.newLabel("same")
 	g.p("MOVQ AMXGroups_Zeros(DI), AX")
@@ -266,20 +263,22 @@ func (g groupsAMX) scaleTokens(scaled, less bool, done string) {
 	g.p("MOVQ AMX_Tokens(DI), AX")
 	for t := range fewTokens {
 		for r := range 2 {
-			z, of := fewSumZ+r, fmt.Sprintf("(TokenGroup__size*%d)(R13)", t)
-			sums := fmt.Sprintf("%d(R9)", r*fewSums+64*t)
+			z, sums := fewSumZ+r, fmt.Sprintf("%d(R9)", r*fewSums+64*t)
+			term := func(name string) string {
+				return fmt.Sprintf("(TokenGroup_%s+TokenGroup__size*%d)(R13)", name, t)
+			}
 			if less {
-				g.p("VPMULLD.BCST (TokenGroup_Sum+%s, Z%d, Z%d", of[1:], fewZeroZ+r, weightZ)
+				g.p("VPMULLD.BCST %s, Z%d, Z%d", term("Sum"), fewZeroZ+r, weightZ)
 				g.p("VMOVDQU32 %s, Z%d", sums, z)
 				g.p("VPSUBD Z%d, Z%d, Z%d", weightZ, z, z)
 				sums = fmt.Sprintf("Z%d", z)
 			}
 			g.p("VCVTDQ2PS %s, Z%d", sums, z)
 			if scaled {
-				g.p("VMULPS.BCST (TokenGroup_Scale+%s, Z%d, Z%d", of[1:], z, z)
+				g.p("VMULPS.BCST %s, Z%d, Z%d", term("Scale"), z, z)
 				g.p("VFMADD231PS Z%d, Z%d, Z%d", fewScaleZ+r, z, 2*t+r)
 			} else {
-				g.p("VFMADD231PS.BCST (TokenGroup_Scale+%s, Z%d, Z%d", of[1:], z, 2*t+r)
+				g.p("VFMADD231PS.BCST %s, Z%d, Z%d", term("Scale"), z, 2*t+r)
 			}
 		}
 		g.p("DECQ AX")

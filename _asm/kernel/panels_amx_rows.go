@@ -10,12 +10,12 @@ import (
 // step: they lie in a ring that the nearest cache holds. A tile is loaded a few steps after its weights were stored, as
 // stores reach the cache in order, after the products before them.
 //
-// General registers: DI arguments, SI packed weights, R12 to R14 as in tilesAMX, R10 and AX activations of two tiles, DX
-// bytes between tokens. CX steps to unpack, R15 their place, BX weights that are multiplied, R8 bytes between groups of
-// four columns there, R11 what is prefetched of the next panel, then steps that are only multiplied.
+// General registers: DI arguments, SI packed weights, R13 and R14 as in tilesAMX, R10 and AX activations of two tiles,
+// DX bytes between tokens. CX steps to unpack, R15 their place, BX weights that are multiplied, R8 bytes between groups
+// of four columns there, R11 what is prefetched of the next panel, then steps that are only multiplied.
 type rowsAMX struct {
 	*tilesAMX
-	free string // register
+	free string // a register that nothing else is in
 }
 
 const (
@@ -94,8 +94,8 @@ func (g *rowsAMX) nextPanel() {
 	g.p("ADDQ AMX_PanelBytes(DI), R11")
 }
 
-// unpacked emits the loops over steps: the first ones are only unpacked, the last ones only multiplied. ends follows the
-// products of a step.
+// unpacked emits the loops over steps: the first ones are only unpacked, the last ones only multiplied. ends follows
+// the products of a step.
 func (g *rowsAMX) unpacked(dots func() []func(), ends func()) {
 	first, whole, last, tail := g.newLabel("first"), g.newLabel("whole"), g.newLabel("last"), g.newLabel("tail")
 	unpack := func(dots []func()) {

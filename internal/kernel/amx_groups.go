@@ -9,7 +9,7 @@ import (
 )
 
 // Batches with group-wise scales on AMX tile registers: the sums of a group are scaled while tiles multiply the next
-// one. docs/KERNELS.md has the loop, and what bounds it.
+// one, by one kernel for a few tokens and another for more. docs/KERNELS.md has the loops, and what bounds them.
 const (
 	amxGroupBlock       = 128     // tokens at a time, whose results take 16 KiB
 	amxGroupActivations = 1 << 20 // bytes of activations of a block that stay in the L2 cache
@@ -36,8 +36,8 @@ func passKind(group int) int {
 	return slices.IndexFunc(tilePasses, func(p tilePass) bool { return p.group == group })
 }
 
-// scalesOnTiles reports whether the sums of a call are scaled beside tiles. Weights less their zero points must be
-// signed bytes, and weights that are multiplied where they lie have none.
+// scalesOnTiles reports whether the sums of a call are scaled beside tiles. For more than a few tokens weights less
+// their zero points must be signed bytes, and weights that are multiplied where they lie have none.
 func (p *batches) scalesOnTiles(c call) bool {
 	kind, units, tokens := passKind(p.w.Group), p.w.scaling, c.t1-c.t0
 	return c.scaled && kind >= 0 && tokens >= p.beside && p.w.Group < p.w.Shape.K &&

@@ -95,7 +95,7 @@ const (
 	zen4AVX2     = "Zen 4, family 25 model 17, kernels for AVX2, 2026-11-29, revision c9bb8066"
 	zen5AVXVNNI  = "Zen 5, family 26 model 2, kernels for AVX-VNNI, 2026-12-01, revision d7dfaccb"
 	wholeRowsAMX = "Emerald Rapids, family 6 model 207, 2026-11-28, revision 460e4b3c"
-	groupsAMX    = "Intel with AMX, family 6 model 167, 2026-12-01, revision REVISION"
+	groupsAMX    = "Intel with AMX, family 6 model 167, 2026-12-01, revision c99e6def"
 	estimated    = "estimated from instructions (docs/notes/neon.md)"
 )
 
