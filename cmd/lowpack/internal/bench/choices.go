@@ -182,10 +182,13 @@ func standsFor(line kernel.Threshold, all []kernel.Threshold) (s pack.Spec, grou
 	switch {
 	case line.Way == kernel.Int8First:
 		s = pack.Spec{Name: "vnni4p", Alphabet: pack.Int6.Name}
-	case line.Group > 0:
-		s, group = pack.Spec{Name: "vnni4i", Alphabet: pack.Int4.Name}, line.Group
-	case line.Group < 0:
-		s, group = pack.Spec{Name: "vnni4i", Alphabet: pack.Int4.Name}, 96
+	case line.Group != 0:
+		if group = line.Group; group < 0 {
+			group = 96
+		}
+		if line.Layout == "" {
+			s = pack.Spec{Name: "vnni4i", Alphabet: pack.Int4.Name}
+		}
 	case line.Layout == "":
 		s = pack.Spec{Name: "vnni4i", Alphabet: pack.Ternary.Name}
 		if slices.ContainsFunc(all, func(t kernel.Threshold) bool {

@@ -159,6 +159,10 @@ func TestStandsFor(t *testing.T) {
 	if s, _ := standsFor(one, []kernel.Threshold{own, one}); s.Name != "i2" {
 		t.Error(s)
 	}
+	layout := kernel.Threshold{Way: kernel.OnTiles, ISA: kernel.AMX, Layout: "vnni4t", Group: 64}
+	if s, group := standsFor(layout, nil); s.Name != "vnni4t" || group != 64 {
+		t.Error(s, group)
+	}
 	groups := []int{}
 	for _, g := range []int{0, 64, -1} {
 		_, group := standsFor(kernel.Threshold{Way: kernel.OnTiles, ISA: kernel.AMX, Group: g}, nil)

@@ -28,7 +28,7 @@ func quickModel() ModelOptions {
 }
 
 // TestScalesCount: per step, an int4 head reads half a byte per weight, and a scale per 32 weights, as kernels read it:
-// in 16 bits on AVX-512 without tiles, else in float32.
+// in 16 bits on AVX-512, else in float32.
 func TestScalesCount(t *testing.T) {
 	read := func(head packed.Head) int {
 		f, err := packed.Open(tiny(t, head))
@@ -45,7 +45,7 @@ func TestScalesCount(t *testing.T) {
 	}
 	const weights = 2560 * 256
 	size := 4
-	if kernel.Best() == kernel.AVX512VNNI {
+	if best := kernel.Best(); best == kernel.AVX512VNNI || best == kernel.AMX {
 		size = 2
 	}
 	if got, want := read("int8")-read("int4"), weights-(weights/2+size*weights/32); got != want {
