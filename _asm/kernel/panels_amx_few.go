@@ -215,7 +215,7 @@ func (g *fewAMX) lastGroup() {
 
 // scaleFew emits a function of its own, which adds the scaled sums of a group to the results.
 func (g groupsAMX) scaleFew() {
-	fmt.Fprint(&g.body, "\n// scaleFew adds the scaled sums of the group at R13 and R14 to Z0 to Z15, and goes to the next.\n"+
+	fmt.Fprint(&g.body, "\n// scaleFew adds the scaled sums of the group at R13 and R14 to Z0 to Z15.\n"+
 		"TEXT scaleFew<>(SB), NOSPLIT, $0-0\n")
 	exact, done, same := g.newLabel("exact"), g.newLabel("scaled"), g.newLabel("same")
 	g.p("MOVQ AMXGroups_Zeros(DI), AX")

@@ -35233,7 +35233,7 @@ chosen296:
 	VZEROUPPER
 	RET
 
-// scaleFew adds the scaled sums of the group at R13 and R14 to Z0 to Z15, and goes to the next.
+// scaleFew adds the scaled sums of the group at R13 and R14 to Z0 to Z15.
 TEXT scaleFew<>(SB), NOSPLIT, $0-0
 	MOVQ AMXGroups_Zeros(DI), AX
 	TESTQ AX, AX
