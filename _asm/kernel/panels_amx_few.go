@@ -80,52 +80,33 @@ func (g *fewAMX) panels() {
 
 // row multiplies the tokens by a panel.
 func (g *fewAMX) row() {
-	rest, none := g.newLabel("rest"), g.newLabel("none")
 	for i := range 2 {
 		g.tileZero(i)
 	}
 	for z := range 2 * fewTokens {
 		g.p("VPXORQ Z%d, Z%d, Z%d", z, z, z)
 	}
-	g.p("MOVQ AMX_PanelW(DI), SI")
-	g.nextPanel()
-	g.p("MOVQ AMX_Room(DI), R15")
 	g.p("MOVQ AMX_X(DI), R10")
 	g.p("MOVQ AMXGroups_TokenGroups(DI), R13")
 	g.p("MOVQ AMXGroups_ScalesAt(DI), R14")
-	g.p("MOVQ AMXGroups_GroupQuads(DI), R12")
-	g.p("SHRQ $4, R12")
+	g.groupSteps("R12")
 	g.p("MOVQ AMXGroups_UnitGroups(DI), AX")
 	g.p("MOVQ AX, AMXGroups_UnitLeft(DI)")
 	g.p("MOVQ AMXGroups_PanelUnit(DI), AX")
 	g.p("MOVQ AX, AMXGroups_Unit(DI)")
 	g.p("MOVQ $0, AMX_Begun(DI)")
-	g.p("MOVQ AMX_LastQuads(DI), CX")
-	g.p("SHRQ $4, CX")
-	g.p("JZ %s", rest)
-	if g.direct {
-		steps := g.newLabel("steps")
-		g.p("MOVQ $%d, R8", g.quad)
-		g.p("PCALIGN $64")
-		g.at(steps)
-		g.p("MOVQ SI, BX")
-		dots := g.dots()
-		g.beside(len(dots), func(int) {}, dots)
-		g.ends()
-		g.p("DECQ CX")
-		g.p("JNZ %s", steps)
-	} else {
-		g.unpacked(g.dots, g.ends)
-	}
-	g.at(rest)
-	g.p("MOVQ AMX_LastQuads(DI), CX")
-	g.p("ANDQ $%d, CX", quadsAMX-1)
-	g.p("JZ %s", none)
-	g.p("MOVQ R15, BX")
-	g.p("LEAQ %d(R15), AX", stepAMX)
-	g.incomplete("AX")
-	g.p("MOVQ R15, BX")
-	g.p("MOVQ $%d, R8", roomQuad)
+	g.columns(g.dots, g.ends, g.last)
+	g.lastGroup()
+}
+
+// groupSteps sets a register to the number of steps of a group.
+func (g *fewAMX) groupSteps(register string) {
+	g.p("MOVQ AMXGroups_GroupQuads(DI), %s", register)
+	g.p("SHRQ $4, %s", register)
+}
+
+// last multiplies the columns that fill no step.
+func (g *fewAMX) last(none string) {
 	for h := range g.halves {
 		if h > 0 {
 			g.group()
@@ -139,8 +120,6 @@ func (g *fewAMX) row() {
 		}
 	}
 	g.ends()
-	g.at(none)
-	g.lastGroup()
 }
 
 // dots are the instructions that multiply a step, in order.
@@ -178,8 +157,7 @@ func (g *fewAMX) ends() {
 	inside := g.newLabel("inside")
 	g.p("DECQ R12")
 	g.p("JNZ %s", inside)
-	g.p("MOVQ AMXGroups_GroupQuads(DI), R12")
-	g.p("SHRQ $4, R12")
+	g.groupSteps("R12")
 	g.group()
 	g.at(inside)
 }
@@ -203,8 +181,7 @@ func (g *fewAMX) group() {
 func (g *fewAMX) lastGroup() {
 	whole := g.newLabel("whole")
 	if g.halves == 1 {
-		g.p("MOVQ AMXGroups_GroupQuads(DI), AX")
-		g.p("SHRQ $4, AX")
+		g.groupSteps("AX")
 		g.p("CMPQ R12, AX")
 		g.p("JEQ %s", whole)
 		g.group()

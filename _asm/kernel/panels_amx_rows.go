@@ -46,52 +46,62 @@ func (g *rowsAMX) function() {
 
 // products multiplies one or two tiles of tokens by a panel.
 func (g *rowsAMX) products(tiles int) {
-	steps, rest, none := g.newLabel("steps"), g.newLabel("rest"), g.newLabel("none")
 	for i := range 2 * tiles {
 		g.tileZero(i)
 	}
-	g.p("MOVQ AMX_PanelW(DI), SI")
 	g.p("MOVQ R12, AMX_TokensLeft(DI)")
-	g.nextPanel()
-	g.p("MOVQ AMX_Room(DI), R15")
 	g.p("MOVQ AMX_LdX(DI), DX")
 	g.p("MOVQ R13, R10")
+	dots := func() []func() { return g.dots(tiles) }
+	g.columns(dots, func() {}, func(string) {
+		for _, f := range dots() {
+			f()
+		}
+	})
+	g.p("MOVQ AMX_TokensLeft(DI), R12")
+	g.results(tiles)
+}
+
+// columns emits the products of the columns of a panel. ends follows the products of a step; last emits those of the
+// columns that fill none, and may go to a label after them.
+func (g *rowsAMX) columns(dots func() []func(), ends func(), last func(none string)) {
+	rest, none := g.newLabel("rest"), g.newLabel("none")
+	g.p("MOVQ AMX_PanelW(DI), SI")
+	g.p("MOVQ SI, R11")
+	g.p("ADDQ AMX_PanelBytes(DI), R11")
+	g.p("MOVQ AMX_Room(DI), R15")
 	g.p("MOVQ AMX_LastQuads(DI), CX")
 	g.p("SHRQ $4, CX")
 	g.p("JZ %s", rest)
 	if g.direct {
-		g.p("MOVQ $%d, R8", g.quad)
-		g.p("PCALIGN $64")
-		g.at(steps)
-		g.p("MOVQ SI, BX")
-		dots := g.dots(tiles)
-		g.beside(len(dots), func(int) {}, dots)
-		g.p("DECQ CX")
-		g.p("JNZ %s", steps)
+		g.inPlace(dots(), ends)
 	} else {
-		g.unpacked(func() []func() { return g.dots(tiles) }, func() {})
+		g.unpacked(dots, ends)
 	}
 	g.at(rest)
 	g.p("MOVQ AMX_LastQuads(DI), CX")
 	g.p("ANDQ $%d, CX", quadsAMX-1)
 	g.p("JZ %s", none)
 	g.p("MOVQ R15, BX")
-	g.p("LEAQ %d(R15), R9", stepAMX)
-	g.incomplete("R9")
+	g.p("LEAQ %d(R15), %s", stepAMX, g.free)
+	g.incomplete(g.free)
 	g.p("MOVQ R15, BX")
 	g.p("MOVQ $%d, R8", roomQuad)
-	for _, f := range g.dots(tiles) {
-		f()
-	}
+	last(none)
 	g.at(none)
-	g.p("MOVQ AMX_TokensLeft(DI), R12")
-	g.results(tiles)
 }
 
-// nextPanel makes R11 the place of what is prefetched first.
-func (g *rowsAMX) nextPanel() {
-	g.p("MOVQ SI, R11")
-	g.p("ADDQ AMX_PanelBytes(DI), R11")
+// inPlace emits the loop over steps of weights that are multiplied where they lie.
+func (g *rowsAMX) inPlace(dots []func(), ends func()) {
+	steps := g.newLabel("steps")
+	g.p("MOVQ $%d, R8", g.quad)
+	g.p("PCALIGN $64")
+	g.at(steps)
+	g.p("MOVQ SI, BX")
+	g.beside(len(dots), func(int) {}, dots)
+	ends()
+	g.p("DECQ CX")
+	g.p("JNZ %s", steps)
 }
 
 // unpacked emits the loops over steps: the first ones are only unpacked, the last ones only multiplied. ends follows

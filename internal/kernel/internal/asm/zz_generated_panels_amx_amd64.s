@@ -413,16 +413,16 @@ pair27:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest31
+	JZ rest30
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -430,7 +430,7 @@ pair27:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first33:
+first32:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VPSHUFB Z30, Z18, Z16
@@ -555,11 +555,11 @@ first33:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last35
+	JZ last34
 	DECQ AMX_Steps(DI)
-	JNZ first33
+	JNZ first32
 	PCALIGN $64
-whole34:
+whole33:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VPSHUFB Z30, Z18, Z16
@@ -696,10 +696,10 @@ whole34:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole34
-last35:
+	JNZ whole33
+last34:
 	MOVQ AMX_Columns(DI), R11
-tail36:
+tail35:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -713,14 +713,14 @@ tail36:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail36
-rest31:
+	JNZ tail35
+rest30:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none32
+	JZ none31
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one37:
+	LEAQ 2048(R15), R12
+one36:
 	VBROADCASTI32X4 (SI), Z18
 	VPSHUFB Z30, Z18, Z16
 	VGF2P8AFFINEQB $1, Z16, Z31, Z16
@@ -731,17 +731,17 @@ one37:
 	ADDQ $16, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one37
+	JNZ one36
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros39
-zero38:
+	JMP zeros38
+zero37:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros39:
-	CMPQ BX, R9
-	JLT zero38
+zeros38:
+	CMPQ BX, R12
+	JLT zero37
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -754,7 +754,7 @@ zeros39:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none32:
+none31:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -783,16 +783,16 @@ single28:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest41
+	JZ rest39
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -800,7 +800,7 @@ single28:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first43:
+first41:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VPSHUFB Z30, Z18, Z16
@@ -925,11 +925,11 @@ first43:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last45
+	JZ last43
 	DECQ AMX_Steps(DI)
-	JNZ first43
+	JNZ first41
 	PCALIGN $64
-whole44:
+whole42:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VPSHUFB Z30, Z18, Z16
@@ -1062,10 +1062,10 @@ whole44:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole44
-last45:
+	JNZ whole42
+last43:
 	MOVQ AMX_Columns(DI), R11
-tail46:
+tail44:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -1075,14 +1075,14 @@ tail46:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail46
-rest41:
+	JNZ tail44
+rest39:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none42
+	JZ none40
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one47:
+	LEAQ 2048(R15), R12
+one45:
 	VBROADCASTI32X4 (SI), Z18
 	VPSHUFB Z30, Z18, Z16
 	VGF2P8AFFINEQB $1, Z16, Z31, Z16
@@ -1093,17 +1093,17 @@ one47:
 	ADDQ $16, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one47
+	JNZ one45
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros49
-zero48:
+	JMP zeros47
+zero46:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros49:
-	CMPQ BX, R9
-	JLT zero48
+zeros47:
+	CMPQ BX, R12
+	JLT zero46
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -1112,7 +1112,7 @@ zeros49:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none42:
+none40:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -1142,20 +1142,20 @@ TEXT ·Bits32AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel50:
+panel48:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group51:
+group49:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns52:
+columns50:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -1172,7 +1172,7 @@ columns52:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	SUBQ $16, CX
-	JLT rest54
+	JLT rest52
 	VBROADCASTI32X4 0(SI), Z0
 	VBROADCASTI32X4 32(SI), Z1
 	VBROADCASTI32X4 64(SI), Z2
@@ -1189,7 +1189,7 @@ columns52:
 	VBROADCASTI32X4 416(SI), Z13
 	VBROADCASTI32X4 448(SI), Z14
 	VBROADCASTI32X4 480(SI), Z15
-whole53:
+whole51:
 	ADDQ $512, SI
 	MOVQ SI, R9
 	LEAQ -512(SI), AX
@@ -1309,15 +1309,15 @@ whole53:
 	VMOVDQU64 Z17, 1984(BX)
 	ADDQ $2048, BX
 	TESTQ CX, CX
-	JGE whole53
-rest54:
+	JGE whole51
+rest52:
 	ADDQ $16, CX
-	JZ opened56
-one55:
+	JZ opened54
+one53:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one57:
+one55:
 	VBROADCASTI32X4 (SI), Z18
 	VPSHUFB Z30, Z18, Z16
 	VGF2P8AFFINEQB $1, Z16, Z31, Z16
@@ -1328,28 +1328,28 @@ one57:
 	ADDQ $32, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one57
+	JNZ one55
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros59
-zero58:
+	JMP zeros57
+zero56:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros59:
+zeros57:
 	CMPQ BX, AX
-	JLT zero58
-opened56:
+	JLT zero56
+opened54:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair60:
+pair58:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single61
+	JLE single59
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -1360,32 +1360,32 @@ pair60:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first63
+	JEQ first61
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun64
-first63:
+	JMP begun62
+first61:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-begun64:
+begun62:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step65:
+step63:
 	MOVQ AMX_Lines(DI), R11
-prefetch66:
+prefetch64:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch66
+	JNZ prefetch64
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -1399,17 +1399,17 @@ prefetch66:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step65
+	JNZ step63
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last67
+	JEQ last65
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
-	JMP stored68
-last67:
+	JMP stored66
+last65:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
@@ -1419,7 +1419,7 @@ last67:
 	LEAQ (AX)(R9*1), BX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-stored68:
+stored66:
 	MOVQ AMX_LdX(DI), AX
 	SHLQ $5, AX
 	ADDQ AX, R13
@@ -1428,37 +1428,37 @@ stored68:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair60
-	JMP done62
-single61:
+	JGT pair58
+	JMP done60
+single59:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
 	IMULQ AMX_LdY(DI), CX
 	ADDQ CX, R14
 	CMPQ AMX_Begun(DI), $0
-	JEQ first69
+	JEQ first67
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun70
-first69:
+	JMP begun68
+first67:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun70:
+begun68:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step71:
+step69:
 	MOVQ AMX_Lines(DI), R11
-prefetch72:
+prefetch70:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch72
+	JNZ prefetch70
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -1468,37 +1468,37 @@ prefetch72:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step71
+	JNZ step69
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last73
+	JEQ last71
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored74
-last73:
+	JMP stored72
+last71:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored74:
-done62:
+stored72:
+done60:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns52
+	JNE columns50
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group51
+	JNE group49
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel50
+	JNZ panel48
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -1515,16 +1515,16 @@ TEXT ·Bits32RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel75:
+panel73:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair76:
+pair74:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single77
+	JLE single75
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -1538,16 +1538,16 @@ pair76:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest80
+	JZ rest77
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -1555,7 +1555,7 @@ pair76:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first82:
+first79:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VPSHUFB Z30, Z18, Z16
@@ -1687,11 +1687,11 @@ first82:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last84
+	JZ last81
 	DECQ AMX_Steps(DI)
-	JNZ first82
+	JNZ first79
 	PCALIGN $64
-whole83:
+whole80:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VPSHUFB Z30, Z18, Z16
@@ -1835,10 +1835,10 @@ whole83:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole83
-last84:
+	JNZ whole80
+last81:
 	MOVQ AMX_Columns(DI), R11
-tail85:
+tail82:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -1852,14 +1852,14 @@ tail85:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail85
-rest80:
+	JNZ tail82
+rest77:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none81
+	JZ none78
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one86:
+	LEAQ 2048(R15), R12
+one83:
 	VBROADCASTI32X4 (SI), Z18
 	VPSHUFB Z30, Z18, Z16
 	VGF2P8AFFINEQB $1, Z16, Z31, Z16
@@ -1870,17 +1870,17 @@ one86:
 	ADDQ $32, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one86
+	JNZ one83
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros88
-zero87:
+	JMP zeros85
+zero84:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros88:
-	CMPQ BX, R9
-	JLT zero87
+zeros85:
+	CMPQ BX, R12
+	JLT zero84
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -1893,7 +1893,7 @@ zeros88:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none81:
+none78:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -1912,9 +1912,9 @@ none81:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair76
-	JMP done78
-single77:
+	JGT pair74
+	JMP done76
+single75:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
@@ -1922,16 +1922,16 @@ single77:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest90
+	JZ rest86
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -1939,7 +1939,7 @@ single77:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first92:
+first88:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VPSHUFB Z30, Z18, Z16
@@ -2071,11 +2071,11 @@ first92:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last94
+	JZ last90
 	DECQ AMX_Steps(DI)
-	JNZ first92
+	JNZ first88
 	PCALIGN $64
-whole93:
+whole89:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VPSHUFB Z30, Z18, Z16
@@ -2215,10 +2215,10 @@ whole93:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole93
-last94:
+	JNZ whole89
+last90:
 	MOVQ AMX_Columns(DI), R11
-tail95:
+tail91:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -2228,14 +2228,14 @@ tail95:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail95
-rest90:
+	JNZ tail91
+rest86:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none91
+	JZ none87
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one96:
+	LEAQ 2048(R15), R12
+one92:
 	VBROADCASTI32X4 (SI), Z18
 	VPSHUFB Z30, Z18, Z16
 	VGF2P8AFFINEQB $1, Z16, Z31, Z16
@@ -2246,17 +2246,17 @@ one96:
 	ADDQ $32, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one96
+	JNZ one92
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros98
-zero97:
+	JMP zeros94
+zero93:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros98:
-	CMPQ BX, R9
-	JLT zero97
+zeros94:
+	CMPQ BX, R12
+	JLT zero93
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -2265,20 +2265,20 @@ zeros98:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none91:
+none87:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done78:
+done76:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel75
+	JNZ panel73
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -2295,20 +2295,20 @@ TEXT ·InterleavedBits16AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel99:
+panel95:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group100:
+group96:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns101:
+columns97:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -2325,7 +2325,7 @@ columns101:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	SUBQ $16, CX
-	JLT rest103
+	JLT rest99
 	VBROADCASTI32X4 0(SI), Z0
 	VBROADCASTI32X4 16(SI), Z1
 	VBROADCASTI32X4 32(SI), Z2
@@ -2342,7 +2342,7 @@ columns101:
 	VBROADCASTI32X4 208(SI), Z13
 	VBROADCASTI32X4 224(SI), Z14
 	VBROADCASTI32X4 240(SI), Z15
-whole102:
+whole98:
 	ADDQ $256, SI
 	MOVQ SI, R9
 	LEAQ -256(SI), AX
@@ -2430,15 +2430,15 @@ whole102:
 	VMOVDQU64 Z17, 1984(BX)
 	ADDQ $2048, BX
 	TESTQ CX, CX
-	JGE whole102
-rest103:
+	JGE whole98
+rest99:
 	ADDQ $16, CX
-	JZ opened105
-one104:
+	JZ opened101
+one100:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one106:
+one102:
 	VBROADCASTI32X4 (SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
 	VGF2P8AFFINEQB $1, Z30, Z18, Z17
@@ -2447,28 +2447,28 @@ one106:
 	ADDQ $16, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one106
+	JNZ one102
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros108
-zero107:
+	JMP zeros104
+zero103:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros108:
+zeros104:
 	CMPQ BX, AX
-	JLT zero107
-opened105:
+	JLT zero103
+opened101:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair109:
+pair105:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single110
+	JLE single106
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -2479,32 +2479,32 @@ pair109:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first112
+	JEQ first108
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun113
-first112:
+	JMP begun109
+first108:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-begun113:
+begun109:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step114:
+step110:
 	MOVQ AMX_Lines(DI), R11
-prefetch115:
+prefetch111:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch115
+	JNZ prefetch111
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -2518,17 +2518,17 @@ prefetch115:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step114
+	JNZ step110
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last116
+	JEQ last112
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
-	JMP stored117
-last116:
+	JMP stored113
+last112:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
@@ -2538,7 +2538,7 @@ last116:
 	LEAQ (AX)(R9*1), BX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-stored117:
+stored113:
 	MOVQ AMX_LdX(DI), AX
 	SHLQ $5, AX
 	ADDQ AX, R13
@@ -2547,37 +2547,37 @@ stored117:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair109
-	JMP done111
-single110:
+	JGT pair105
+	JMP done107
+single106:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
 	IMULQ AMX_LdY(DI), CX
 	ADDQ CX, R14
 	CMPQ AMX_Begun(DI), $0
-	JEQ first118
+	JEQ first114
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun119
-first118:
+	JMP begun115
+first114:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun119:
+begun115:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step120:
+step116:
 	MOVQ AMX_Lines(DI), R11
-prefetch121:
+prefetch117:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch121
+	JNZ prefetch117
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -2587,37 +2587,37 @@ prefetch121:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step120
+	JNZ step116
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last122
+	JEQ last118
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored123
-last122:
+	JMP stored119
+last118:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored123:
-done111:
+stored119:
+done107:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns101
+	JNE columns97
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group100
+	JNE group96
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel99
+	JNZ panel95
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -2634,16 +2634,16 @@ TEXT ·InterleavedBits16RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel124:
+panel120:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair125:
+pair121:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single126
+	JLE single122
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -2657,16 +2657,16 @@ pair125:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest129
+	JZ rest124
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -2674,7 +2674,7 @@ pair125:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first131:
+first126:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
@@ -2767,11 +2767,11 @@ first131:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last133
+	JZ last128
 	DECQ AMX_Steps(DI)
-	JNZ first131
+	JNZ first126
 	PCALIGN $64
-whole132:
+whole127:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
@@ -2876,10 +2876,10 @@ whole132:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole132
-last133:
+	JNZ whole127
+last128:
 	MOVQ AMX_Columns(DI), R11
-tail134:
+tail129:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -2893,14 +2893,14 @@ tail134:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail134
-rest129:
+	JNZ tail129
+rest124:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none130
+	JZ none125
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one135:
+	LEAQ 2048(R15), R12
+one130:
 	VBROADCASTI32X4 (SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
 	VGF2P8AFFINEQB $1, Z30, Z18, Z17
@@ -2909,17 +2909,17 @@ one135:
 	ADDQ $16, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one135
+	JNZ one130
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros137
-zero136:
+	JMP zeros132
+zero131:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros137:
-	CMPQ BX, R9
-	JLT zero136
+zeros132:
+	CMPQ BX, R12
+	JLT zero131
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -2932,7 +2932,7 @@ zeros137:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none130:
+none125:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -2951,9 +2951,9 @@ none130:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair125
-	JMP done127
-single126:
+	JGT pair121
+	JMP done123
+single122:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
@@ -2961,16 +2961,16 @@ single126:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest139
+	JZ rest133
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -2978,7 +2978,7 @@ single126:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first141:
+first135:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
@@ -3071,11 +3071,11 @@ first141:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last143
+	JZ last137
 	DECQ AMX_Steps(DI)
-	JNZ first141
+	JNZ first135
 	PCALIGN $64
-whole142:
+whole136:
 	PREFETCHT1 0(R11)
 	VBROADCASTI32X4 0(SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
@@ -3176,10 +3176,10 @@ whole142:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole142
-last143:
+	JNZ whole136
+last137:
 	MOVQ AMX_Columns(DI), R11
-tail144:
+tail138:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -3189,14 +3189,14 @@ tail144:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail144
-rest139:
+	JNZ tail138
+rest133:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none140
+	JZ none134
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one145:
+	LEAQ 2048(R15), R12
+one139:
 	VBROADCASTI32X4 (SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
 	VGF2P8AFFINEQB $1, Z30, Z18, Z17
@@ -3205,17 +3205,17 @@ one145:
 	ADDQ $16, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one145
+	JNZ one139
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros147
-zero146:
+	JMP zeros141
+zero140:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros147:
-	CMPQ BX, R9
-	JLT zero146
+zeros141:
+	CMPQ BX, R12
+	JLT zero140
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -3224,20 +3224,20 @@ zeros147:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none140:
+none134:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done127:
+done123:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel124
+	JNZ panel120
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -3254,20 +3254,20 @@ TEXT ·InterleavedBits32AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel148:
+panel142:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group149:
+group143:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns150:
+columns144:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -3284,7 +3284,7 @@ columns150:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	SUBQ $16, CX
-	JLT rest152
+	JLT rest146
 	VBROADCASTI64X4 0(SI), Z0
 	VBROADCASTI64X4 32(SI), Z1
 	VBROADCASTI64X4 64(SI), Z2
@@ -3301,7 +3301,7 @@ columns150:
 	VBROADCASTI64X4 416(SI), Z13
 	VBROADCASTI64X4 448(SI), Z14
 	VBROADCASTI64X4 480(SI), Z15
-whole151:
+whole145:
 	ADDQ $512, SI
 	MOVQ SI, R9
 	LEAQ -512(SI), AX
@@ -3389,15 +3389,15 @@ whole151:
 	VMOVDQU64 Z17, 1984(BX)
 	ADDQ $2048, BX
 	TESTQ CX, CX
-	JGE whole151
-rest152:
+	JGE whole145
+rest146:
 	ADDQ $16, CX
-	JZ opened154
-one153:
+	JZ opened148
+one147:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one155:
+one149:
 	VBROADCASTI64X4 (SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
 	VGF2P8AFFINEQB $1, Z30, Z18, Z17
@@ -3406,28 +3406,28 @@ one155:
 	ADDQ $32, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one155
+	JNZ one149
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros157
-zero156:
+	JMP zeros151
+zero150:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros157:
+zeros151:
 	CMPQ BX, AX
-	JLT zero156
-opened154:
+	JLT zero150
+opened148:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair158:
+pair152:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single159
+	JLE single153
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -3438,18 +3438,91 @@ pair158:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first161
+	JEQ first155
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun162
-first161:
+	JMP begun156
+first155:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
+begun156:
+	MOVQ R13, SI
+	MOVQ AMX_LdX(DI), DX
+	MOVQ AMX_B(DI), BX
+	MOVQ AMX_Steps(DI), CX
+	MOVQ AMX_Ahead(DI), R9
+	PCALIGN $64
+step157:
+	MOVQ AMX_Lines(DI), R11
+prefetch158:
+	PREFETCHT0 (R9)
+	ADDQ $64, R9
+	DECQ R11
+	JNZ prefetch158
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
+	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
+	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x2C; BYTE $0x10 // tileloaddt1 (%rax,%rdx,1),%tmm5
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
+	ADDQ $64, AX
+	ADDQ $64, SI
+	LEAQ (BX)(R8*8), BX
+	LEAQ (BX)(R8*8), BX
+	DECQ CX
+	JNZ step157
+	MOVQ R9, AMX_Ahead(DI)
+	CMPQ AMX_QuadsLeft(DI), $0
+	JEQ last159
+	MOVQ $64, R9
+	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
+	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
+	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
+	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
+	JMP stored160
+last159:
+	MOVQ AMX_LdY(DI), DX
+	MOVQ AMX_TileY(DI), R9
+	LEAQ (R14)(R9*1), BX
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
+	MOVQ AMX_SecondY(DI), AX
+	LEAQ (AX)(R9*1), BX
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
+stored160:
+	MOVQ AMX_LdX(DI), AX
+	SHLQ $5, AX
+	ADDQ AX, R13
+	MOVQ AMX_LdY(DI), AX
+	SHLQ $5, AX
+	ADDQ AX, R14
+	ADDQ $16384, R15
+	SUBQ $32, R12
+	JGT pair152
+	JMP done154
+single153:
+	MOVQ AX, CX
+	IMULQ AMX_LdX(DI), AX
+	ADDQ AX, R13
+	IMULQ AMX_LdY(DI), CX
+	ADDQ CX, R14
+	CMPQ AMX_Begun(DI), $0
+	JEQ first161
+	MOVQ $64, R9
+	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
+	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
+	JMP begun162
+first161:
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 begun162:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
@@ -3469,10 +3542,6 @@ prefetch164:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x2C; BYTE $0x10 // tileloaddt1 (%rax,%rdx,1),%tmm5
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
-	ADDQ $64, AX
 	ADDQ $64, SI
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
@@ -3484,8 +3553,6 @@ prefetch164:
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
-	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
 	JMP stored166
 last165:
 	MOVQ AMX_LdY(DI), DX
@@ -3493,90 +3560,23 @@ last165:
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-	MOVQ AMX_SecondY(DI), AX
-	LEAQ (AX)(R9*1), BX
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
 stored166:
-	MOVQ AMX_LdX(DI), AX
-	SHLQ $5, AX
-	ADDQ AX, R13
-	MOVQ AMX_LdY(DI), AX
-	SHLQ $5, AX
-	ADDQ AX, R14
-	ADDQ $16384, R15
-	SUBQ $32, R12
-	JGT pair158
-	JMP done160
-single159:
-	MOVQ AX, CX
-	IMULQ AMX_LdX(DI), AX
-	ADDQ AX, R13
-	IMULQ AMX_LdY(DI), CX
-	ADDQ CX, R14
-	CMPQ AMX_Begun(DI), $0
-	JEQ first167
-	MOVQ $64, R9
-	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
-	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun168
-first167:
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun168:
-	MOVQ R13, SI
-	MOVQ AMX_LdX(DI), DX
-	MOVQ AMX_B(DI), BX
-	MOVQ AMX_Steps(DI), CX
-	MOVQ AMX_Ahead(DI), R9
-	PCALIGN $64
-step169:
-	MOVQ AMX_Lines(DI), R11
-prefetch170:
-	PREFETCHT0 (R9)
-	ADDQ $64, R9
-	DECQ R11
-	JNZ prefetch170
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
-	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
-	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
-	ADDQ $64, SI
-	LEAQ (BX)(R8*8), BX
-	LEAQ (BX)(R8*8), BX
-	DECQ CX
-	JNZ step169
-	MOVQ R9, AMX_Ahead(DI)
-	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last171
-	MOVQ $64, R9
-	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
-	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored172
-last171:
-	MOVQ AMX_LdY(DI), DX
-	MOVQ AMX_TileY(DI), R9
-	LEAQ (R14)(R9*1), BX
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored172:
-done160:
+done154:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns150
+	JNE columns144
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group149
+	JNE group143
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel148
+	JNZ panel142
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -3593,16 +3593,16 @@ TEXT ·InterleavedBits32RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel173:
+panel167:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair174:
+pair168:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single175
+	JLE single169
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -3616,16 +3616,16 @@ pair174:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest178
+	JZ rest171
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -3633,7 +3633,7 @@ pair174:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first180:
+first173:
 	PREFETCHT1 0(R11)
 	VBROADCASTI64X4 0(SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
@@ -3733,11 +3733,11 @@ first180:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last182
+	JZ last175
 	DECQ AMX_Steps(DI)
-	JNZ first180
+	JNZ first173
 	PCALIGN $64
-whole181:
+whole174:
 	PREFETCHT1 0(R11)
 	VBROADCASTI64X4 0(SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
@@ -3849,10 +3849,10 @@ whole181:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole181
-last182:
+	JNZ whole174
+last175:
 	MOVQ AMX_Columns(DI), R11
-tail183:
+tail176:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -3866,14 +3866,14 @@ tail183:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail183
-rest178:
+	JNZ tail176
+rest171:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none179
+	JZ none172
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one184:
+	LEAQ 2048(R15), R12
+one177:
 	VBROADCASTI64X4 (SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
 	VGF2P8AFFINEQB $1, Z30, Z18, Z17
@@ -3882,17 +3882,17 @@ one184:
 	ADDQ $32, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one184
+	JNZ one177
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros186
-zero185:
+	JMP zeros179
+zero178:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros186:
-	CMPQ BX, R9
-	JLT zero185
+zeros179:
+	CMPQ BX, R12
+	JLT zero178
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -3905,7 +3905,7 @@ zeros186:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none179:
+none172:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -3924,9 +3924,9 @@ none179:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair174
-	JMP done176
-single175:
+	JGT pair168
+	JMP done170
+single169:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
@@ -3934,16 +3934,16 @@ single175:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest188
+	JZ rest180
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -3951,7 +3951,7 @@ single175:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first190:
+first182:
 	PREFETCHT1 0(R11)
 	VBROADCASTI64X4 0(SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
@@ -4051,11 +4051,11 @@ first190:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last192
+	JZ last184
 	DECQ AMX_Steps(DI)
-	JNZ first190
+	JNZ first182
 	PCALIGN $64
-whole191:
+whole183:
 	PREFETCHT1 0(R11)
 	VBROADCASTI64X4 0(SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
@@ -4163,10 +4163,10 @@ whole191:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole191
-last192:
+	JNZ whole183
+last184:
 	MOVQ AMX_Columns(DI), R11
-tail193:
+tail185:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -4176,14 +4176,14 @@ tail193:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail193
-rest188:
+	JNZ tail185
+rest180:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none189
+	JZ none181
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one194:
+	LEAQ 2048(R15), R12
+one186:
 	VBROADCASTI64X4 (SI), Z18
 	VGF2P8AFFINEQB $1, Z31, Z18, Z16
 	VGF2P8AFFINEQB $1, Z30, Z18, Z17
@@ -4192,17 +4192,17 @@ one194:
 	ADDQ $32, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one194
+	JNZ one186
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros196
-zero195:
+	JMP zeros188
+zero187:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros196:
-	CMPQ BX, R9
-	JLT zero195
+zeros188:
+	CMPQ BX, R12
+	JLT zero187
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -4211,20 +4211,20 @@ zeros196:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none189:
+none181:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done176:
+done170:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel173
+	JNZ panel167
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -4241,20 +4241,20 @@ TEXT ·Fields32AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel197:
+panel189:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group198:
+group190:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns199:
+columns191:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -4271,7 +4271,7 @@ columns199:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	SUBQ $16, CX
-	JLT rest201
+	JLT rest193
 	VBROADCASTI64X4 0(SI), Z0
 	VBROADCASTI64X4 32(SI), Z1
 	VBROADCASTI64X4 64(SI), Z2
@@ -4288,7 +4288,7 @@ columns199:
 	VBROADCASTI64X4 416(SI), Z13
 	VBROADCASTI64X4 448(SI), Z14
 	VBROADCASTI64X4 480(SI), Z15
-whole200:
+whole192:
 	ADDQ $512, SI
 	MOVQ SI, R9
 	LEAQ -512(SI), AX
@@ -4408,15 +4408,15 @@ whole200:
 	VMOVDQU64 Z17, 1984(BX)
 	ADDQ $2048, BX
 	TESTQ CX, CX
-	JGE whole200
-rest201:
+	JGE whole192
+rest193:
 	ADDQ $16, CX
-	JZ opened203
-one202:
+	JZ opened195
+one194:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one204:
+one196:
 	VBROADCASTI64X4 (SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -4427,28 +4427,28 @@ one204:
 	ADDQ $32, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one204
+	JNZ one196
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros206
-zero205:
+	JMP zeros198
+zero197:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros206:
+zeros198:
 	CMPQ BX, AX
-	JLT zero205
-opened203:
+	JLT zero197
+opened195:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair207:
+pair199:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single208
+	JLE single200
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -4459,32 +4459,32 @@ pair207:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first210
+	JEQ first202
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun211
-first210:
+	JMP begun203
+first202:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-begun211:
+begun203:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step212:
+step204:
 	MOVQ AMX_Lines(DI), R11
-prefetch213:
+prefetch205:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch213
+	JNZ prefetch205
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -4498,17 +4498,17 @@ prefetch213:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step212
+	JNZ step204
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last214
+	JEQ last206
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
-	JMP stored215
-last214:
+	JMP stored207
+last206:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
@@ -4518,7 +4518,7 @@ last214:
 	LEAQ (AX)(R9*1), BX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-stored215:
+stored207:
 	MOVQ AMX_LdX(DI), AX
 	SHLQ $5, AX
 	ADDQ AX, R13
@@ -4527,37 +4527,37 @@ stored215:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair207
-	JMP done209
-single208:
+	JGT pair199
+	JMP done201
+single200:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
 	IMULQ AMX_LdY(DI), CX
 	ADDQ CX, R14
 	CMPQ AMX_Begun(DI), $0
-	JEQ first216
+	JEQ first208
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun217
-first216:
+	JMP begun209
+first208:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun217:
+begun209:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step218:
+step210:
 	MOVQ AMX_Lines(DI), R11
-prefetch219:
+prefetch211:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch219
+	JNZ prefetch211
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -4567,37 +4567,37 @@ prefetch219:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step218
+	JNZ step210
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last220
+	JEQ last212
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored221
-last220:
+	JMP stored213
+last212:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored221:
-done209:
+stored213:
+done201:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns199
+	JNE columns191
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group198
+	JNE group190
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel197
+	JNZ panel189
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -4614,16 +4614,16 @@ TEXT ·Fields32RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel222:
+panel214:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair223:
+pair215:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single224
+	JLE single216
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -4637,13 +4637,397 @@ pair223:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
+	MOVQ AMX_LastQuads(DI), CX
+	SHRQ $4, CX
+	JZ rest218
+	MOVQ $128, R8
+	MOVQ R15, BX
+	MOVQ $3, R12
+	MOVQ R12, AMX_Steps(DI)
+	CMPQ CX, R12
+	CMOVQLT CX, R12
+	MOVQ R12, AMX_Columns(DI)
+first220:
+	PREFETCHT1 0(R11)
+	VBROADCASTI64X4 0(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 0(R15)
+	VMOVDQU64 Z17, 64(R15)
+	VBROADCASTI64X4 32(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 128(R15)
+	VMOVDQU64 Z17, 192(R15)
+	MOVQ (AMX_Streams+0)(DI), R12
+	PREFETCHT1 0(R11)(R12*1)
+	VBROADCASTI64X4 64(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 256(R15)
+	VMOVDQU64 Z17, 320(R15)
+	VBROADCASTI64X4 96(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 384(R15)
+	VMOVDQU64 Z17, 448(R15)
+	MOVQ (AMX_Streams+8)(DI), R12
+	PREFETCHT1 0(R11)(R12*1)
+	VBROADCASTI64X4 128(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 512(R15)
+	VMOVDQU64 Z17, 576(R15)
+	VBROADCASTI64X4 160(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 640(R15)
+	VMOVDQU64 Z17, 704(R15)
+	MOVQ (AMX_Streams+16)(DI), R12
+	PREFETCHT1 0(R11)(R12*1)
+	VBROADCASTI64X4 192(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 768(R15)
+	VMOVDQU64 Z17, 832(R15)
+	VBROADCASTI64X4 224(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 896(R15)
+	VMOVDQU64 Z17, 960(R15)
+	PREFETCHT1 64(R11)
+	VBROADCASTI64X4 256(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1024(R15)
+	VMOVDQU64 Z17, 1088(R15)
+	VBROADCASTI64X4 288(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1152(R15)
+	VMOVDQU64 Z17, 1216(R15)
+	MOVQ (AMX_Streams+0)(DI), R12
+	PREFETCHT1 64(R11)(R12*1)
+	VBROADCASTI64X4 320(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1280(R15)
+	VMOVDQU64 Z17, 1344(R15)
+	VBROADCASTI64X4 352(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1408(R15)
+	VMOVDQU64 Z17, 1472(R15)
+	MOVQ (AMX_Streams+8)(DI), R12
+	PREFETCHT1 64(R11)(R12*1)
+	VBROADCASTI64X4 384(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1536(R15)
+	VMOVDQU64 Z17, 1600(R15)
+	VBROADCASTI64X4 416(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1664(R15)
+	VMOVDQU64 Z17, 1728(R15)
+	MOVQ (AMX_Streams+16)(DI), R12
+	PREFETCHT1 64(R11)(R12*1)
+	VBROADCASTI64X4 448(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1792(R15)
+	VMOVDQU64 Z17, 1856(R15)
+	VBROADCASTI64X4 480(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1920(R15)
+	VMOVDQU64 Z17, 1984(R15)
+	ADDQ $512, SI
+	ADDQ $128, R11
+	ADDQ $2048, R15
+	BTRQ $13, R15
+	DECQ CX
+	JZ last222
+	DECQ AMX_Steps(DI)
+	JNZ first220
+	PCALIGN $64
+whole221:
+	PREFETCHT1 0(R11)
+	VBROADCASTI64X4 0(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 0(R15)
+	VMOVDQU64 Z17, 64(R15)
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
+	VBROADCASTI64X4 32(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 128(R15)
+	VMOVDQU64 Z17, 192(R15)
+	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
+	MOVQ (AMX_Streams+0)(DI), R12
+	PREFETCHT1 0(R11)(R12*1)
+	VBROADCASTI64X4 64(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 256(R15)
+	VMOVDQU64 Z17, 320(R15)
+	VBROADCASTI64X4 96(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 384(R15)
+	VMOVDQU64 Z17, 448(R15)
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
+	MOVQ (AMX_Streams+8)(DI), R12
+	PREFETCHT1 0(R11)(R12*1)
+	VBROADCASTI64X4 128(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 512(R15)
+	VMOVDQU64 Z17, 576(R15)
+	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
+	VBROADCASTI64X4 160(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 640(R15)
+	VMOVDQU64 Z17, 704(R15)
+	MOVQ (AMX_Streams+16)(DI), R12
+	PREFETCHT1 0(R11)(R12*1)
+	VBROADCASTI64X4 192(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 768(R15)
+	VMOVDQU64 Z17, 832(R15)
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
+	VBROADCASTI64X4 224(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 896(R15)
+	VMOVDQU64 Z17, 960(R15)
+	PREFETCHT1 64(R11)
+	VBROADCASTI64X4 256(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1024(R15)
+	VMOVDQU64 Z17, 1088(R15)
+	ADDQ $64, R10
+	VBROADCASTI64X4 288(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1152(R15)
+	VMOVDQU64 Z17, 1216(R15)
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x2C; BYTE $0x10 // tileloaddt1 (%rax,%rdx,1),%tmm5
+	MOVQ (AMX_Streams+0)(DI), R12
+	PREFETCHT1 64(R11)(R12*1)
+	VBROADCASTI64X4 320(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1280(R15)
+	VMOVDQU64 Z17, 1344(R15)
+	VBROADCASTI64X4 352(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1408(R15)
+	VMOVDQU64 Z17, 1472(R15)
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
+	MOVQ (AMX_Streams+8)(DI), R12
+	PREFETCHT1 64(R11)(R12*1)
+	VBROADCASTI64X4 384(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1536(R15)
+	VMOVDQU64 Z17, 1600(R15)
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
+	VBROADCASTI64X4 416(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1664(R15)
+	VMOVDQU64 Z17, 1728(R15)
+	MOVQ (AMX_Streams+16)(DI), R12
+	PREFETCHT1 64(R11)(R12*1)
+	VBROADCASTI64X4 448(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1792(R15)
+	VMOVDQU64 Z17, 1856(R15)
+	ADDQ $64, AX
+	VBROADCASTI64X4 480(SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 1920(R15)
+	VMOVDQU64 Z17, 1984(R15)
+	ADDQ $512, SI
+	ADDQ $128, R11
+	ADDQ $2048, R15
+	BTRQ $13, R15
+	ADDQ $2048, BX
+	BTRQ $13, BX
+	DECQ CX
+	JNZ whole221
+last222:
+	MOVQ AMX_Columns(DI), R11
+tail223:
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
+	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
+	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
+	ADDQ $64, R10
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x2C; BYTE $0x10 // tileloaddt1 (%rax,%rdx,1),%tmm5
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
+	ADDQ $64, AX
+	ADDQ $2048, BX
+	BTRQ $13, BX
+	DECQ R11
+	JNZ tail223
+rest218:
+	MOVQ AMX_LastQuads(DI), CX
+	ANDQ $15, CX
+	JZ none219
+	MOVQ R15, BX
+	LEAQ 2048(R15), R12
+one224:
+	VBROADCASTI64X4 (SI), Z18
+	VPSRLVQ Z30, Z18, Z16
+	VPSRLVQ Z29, Z18, Z17
+	VPERMB Z31, Z16, Z16
+	VPERMB Z31, Z17, Z17
+	VMOVDQU64 Z16, 0(BX)
+	VMOVDQU64 Z17, 64(BX)
+	ADDQ $32, SI
+	ADDQ $128, BX
+	DECQ CX
+	JNZ one224
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	JMP zeros226
+zero225:
+	VMOVDQU64 Z16, 0(BX)
+	VMOVDQU64 Z17, 64(BX)
+	ADDQ $128, BX
+zeros226:
+	CMPQ BX, R12
+	JLT zero225
+	MOVQ R15, BX
+	MOVQ $128, R8
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
+	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
+	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
+	ADDQ $64, R10
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x2C; BYTE $0x10 // tileloaddt1 (%rax,%rdx,1),%tmm5
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
+	ADDQ $64, AX
+none219:
+	MOVQ AMX_TokensLeft(DI), R12
+	MOVQ AMX_LdY(DI), DX
+	MOVQ AMX_TileY(DI), R9
+	LEAQ (R14)(R9*1), BX
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
+	MOVQ AMX_SecondY(DI), AX
+	LEAQ (AX)(R9*1), BX
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
+	MOVQ AMX_LdX(DI), AX
+	SHLQ $5, AX
+	ADDQ AX, R13
+	MOVQ AMX_LdY(DI), AX
+	SHLQ $5, AX
+	ADDQ AX, R14
+	ADDQ $16384, R15
+	SUBQ $32, R12
+	JGT pair215
+	JMP done217
+single216:
+	MOVQ AX, CX
+	IMULQ AMX_LdX(DI), AX
+	ADDQ AX, R13
+	IMULQ AMX_LdY(DI), CX
+	ADDQ CX, R14
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
+	MOVQ R12, AMX_TokensLeft(DI)
 	MOVQ AMX_LdX(DI), DX
 	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest227
@@ -4807,7 +5191,6 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 128(R15)
 	VMOVDQU64 Z17, 192(R15)
-	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
 	VBROADCASTI64X4 64(SI), Z18
@@ -4817,6 +5200,7 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 256(R15)
 	VMOVDQU64 Z17, 320(R15)
+	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	VBROADCASTI64X4 96(SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -4824,7 +5208,6 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 384(R15)
 	VMOVDQU64 Z17, 448(R15)
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
 	MOVQ (AMX_Streams+8)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
 	VBROADCASTI64X4 128(SI), Z18
@@ -4834,7 +5217,6 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 512(R15)
 	VMOVDQU64 Z17, 576(R15)
-	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	VBROADCASTI64X4 160(SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -4842,6 +5224,7 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 640(R15)
 	VMOVDQU64 Z17, 704(R15)
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
 	MOVQ (AMX_Streams+16)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
 	VBROADCASTI64X4 192(SI), Z18
@@ -4851,7 +5234,6 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 768(R15)
 	VMOVDQU64 Z17, 832(R15)
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	VBROADCASTI64X4 224(SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -4867,7 +5249,7 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 1024(R15)
 	VMOVDQU64 Z17, 1088(R15)
-	ADDQ $64, R10
+	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	VBROADCASTI64X4 288(SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -4875,7 +5257,6 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 1152(R15)
 	VMOVDQU64 Z17, 1216(R15)
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x2C; BYTE $0x10 // tileloaddt1 (%rax,%rdx,1),%tmm5
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 64(R11)(R12*1)
 	VBROADCASTI64X4 320(SI), Z18
@@ -4885,6 +5266,7 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 1280(R15)
 	VMOVDQU64 Z17, 1344(R15)
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	VBROADCASTI64X4 352(SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -4892,7 +5274,6 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 1408(R15)
 	VMOVDQU64 Z17, 1472(R15)
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	MOVQ (AMX_Streams+8)(DI), R12
 	PREFETCHT1 64(R11)(R12*1)
 	VBROADCASTI64X4 384(SI), Z18
@@ -4902,7 +5283,6 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 1536(R15)
 	VMOVDQU64 Z17, 1600(R15)
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	VBROADCASTI64X4 416(SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -4910,6 +5290,7 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 1664(R15)
 	VMOVDQU64 Z17, 1728(R15)
+	ADDQ $64, R10
 	MOVQ (AMX_Streams+16)(DI), R12
 	PREFETCHT1 64(R11)(R12*1)
 	VBROADCASTI64X4 448(SI), Z18
@@ -4919,7 +5300,6 @@ whole230:
 	VPERMB Z31, Z17, Z17
 	VMOVDQU64 Z16, 1792(R15)
 	VMOVDQU64 Z17, 1856(R15)
-	ADDQ $64, AX
 	VBROADCASTI64X4 480(SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -4944,10 +5324,6 @@ tail232:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x2C; BYTE $0x10 // tileloaddt1 (%rax,%rdx,1),%tmm5
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
-	ADDQ $64, AX
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
@@ -4957,7 +5333,7 @@ rest227:
 	ANDQ $15, CX
 	JZ none228
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
+	LEAQ 2048(R15), R12
 one233:
 	VBROADCASTI64X4 (SI), Z18
 	VPSRLVQ Z30, Z18, Z16
@@ -4978,7 +5354,7 @@ zero234:
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
 zeros235:
-	CMPQ BX, R9
+	CMPQ BX, R12
 	JLT zero234
 	MOVQ R15, BX
 	MOVQ $128, R8
@@ -4988,10 +5364,6 @@ zeros235:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x2C; BYTE $0x10 // tileloaddt1 (%rax,%rdx,1),%tmm5
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
-	ADDQ $64, AX
 none228:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
@@ -4999,385 +5371,13 @@ none228:
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-	MOVQ AMX_SecondY(DI), AX
-	LEAQ (AX)(R9*1), BX
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-	MOVQ AMX_LdX(DI), AX
-	SHLQ $5, AX
-	ADDQ AX, R13
-	MOVQ AMX_LdY(DI), AX
-	SHLQ $5, AX
-	ADDQ AX, R14
-	ADDQ $16384, R15
-	SUBQ $32, R12
-	JGT pair223
-	JMP done225
-single224:
-	MOVQ AX, CX
-	IMULQ AMX_LdX(DI), AX
-	ADDQ AX, R13
-	IMULQ AMX_LdY(DI), CX
-	ADDQ CX, R14
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ R12, AMX_TokensLeft(DI)
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
-	MOVQ AMX_LastQuads(DI), CX
-	SHRQ $4, CX
-	JZ rest237
-	MOVQ $128, R8
-	MOVQ R15, BX
-	MOVQ $3, R12
-	MOVQ R12, AMX_Steps(DI)
-	CMPQ CX, R12
-	CMOVQLT CX, R12
-	MOVQ R12, AMX_Columns(DI)
-first239:
-	PREFETCHT1 0(R11)
-	VBROADCASTI64X4 0(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 0(R15)
-	VMOVDQU64 Z17, 64(R15)
-	VBROADCASTI64X4 32(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 128(R15)
-	VMOVDQU64 Z17, 192(R15)
-	MOVQ (AMX_Streams+0)(DI), R12
-	PREFETCHT1 0(R11)(R12*1)
-	VBROADCASTI64X4 64(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 256(R15)
-	VMOVDQU64 Z17, 320(R15)
-	VBROADCASTI64X4 96(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 384(R15)
-	VMOVDQU64 Z17, 448(R15)
-	MOVQ (AMX_Streams+8)(DI), R12
-	PREFETCHT1 0(R11)(R12*1)
-	VBROADCASTI64X4 128(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 512(R15)
-	VMOVDQU64 Z17, 576(R15)
-	VBROADCASTI64X4 160(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 640(R15)
-	VMOVDQU64 Z17, 704(R15)
-	MOVQ (AMX_Streams+16)(DI), R12
-	PREFETCHT1 0(R11)(R12*1)
-	VBROADCASTI64X4 192(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 768(R15)
-	VMOVDQU64 Z17, 832(R15)
-	VBROADCASTI64X4 224(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 896(R15)
-	VMOVDQU64 Z17, 960(R15)
-	PREFETCHT1 64(R11)
-	VBROADCASTI64X4 256(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1024(R15)
-	VMOVDQU64 Z17, 1088(R15)
-	VBROADCASTI64X4 288(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1152(R15)
-	VMOVDQU64 Z17, 1216(R15)
-	MOVQ (AMX_Streams+0)(DI), R12
-	PREFETCHT1 64(R11)(R12*1)
-	VBROADCASTI64X4 320(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1280(R15)
-	VMOVDQU64 Z17, 1344(R15)
-	VBROADCASTI64X4 352(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1408(R15)
-	VMOVDQU64 Z17, 1472(R15)
-	MOVQ (AMX_Streams+8)(DI), R12
-	PREFETCHT1 64(R11)(R12*1)
-	VBROADCASTI64X4 384(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1536(R15)
-	VMOVDQU64 Z17, 1600(R15)
-	VBROADCASTI64X4 416(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1664(R15)
-	VMOVDQU64 Z17, 1728(R15)
-	MOVQ (AMX_Streams+16)(DI), R12
-	PREFETCHT1 64(R11)(R12*1)
-	VBROADCASTI64X4 448(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1792(R15)
-	VMOVDQU64 Z17, 1856(R15)
-	VBROADCASTI64X4 480(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1920(R15)
-	VMOVDQU64 Z17, 1984(R15)
-	ADDQ $512, SI
-	ADDQ $128, R11
-	ADDQ $2048, R15
-	BTRQ $13, R15
-	DECQ CX
-	JZ last241
-	DECQ AMX_Steps(DI)
-	JNZ first239
-	PCALIGN $64
-whole240:
-	PREFETCHT1 0(R11)
-	VBROADCASTI64X4 0(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 0(R15)
-	VMOVDQU64 Z17, 64(R15)
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
-	VBROADCASTI64X4 32(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 128(R15)
-	VMOVDQU64 Z17, 192(R15)
-	MOVQ (AMX_Streams+0)(DI), R12
-	PREFETCHT1 0(R11)(R12*1)
-	VBROADCASTI64X4 64(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 256(R15)
-	VMOVDQU64 Z17, 320(R15)
-	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
-	VBROADCASTI64X4 96(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 384(R15)
-	VMOVDQU64 Z17, 448(R15)
-	MOVQ (AMX_Streams+8)(DI), R12
-	PREFETCHT1 0(R11)(R12*1)
-	VBROADCASTI64X4 128(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 512(R15)
-	VMOVDQU64 Z17, 576(R15)
-	VBROADCASTI64X4 160(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 640(R15)
-	VMOVDQU64 Z17, 704(R15)
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
-	MOVQ (AMX_Streams+16)(DI), R12
-	PREFETCHT1 0(R11)(R12*1)
-	VBROADCASTI64X4 192(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 768(R15)
-	VMOVDQU64 Z17, 832(R15)
-	VBROADCASTI64X4 224(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 896(R15)
-	VMOVDQU64 Z17, 960(R15)
-	PREFETCHT1 64(R11)
-	VBROADCASTI64X4 256(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1024(R15)
-	VMOVDQU64 Z17, 1088(R15)
-	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
-	VBROADCASTI64X4 288(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1152(R15)
-	VMOVDQU64 Z17, 1216(R15)
-	MOVQ (AMX_Streams+0)(DI), R12
-	PREFETCHT1 64(R11)(R12*1)
-	VBROADCASTI64X4 320(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1280(R15)
-	VMOVDQU64 Z17, 1344(R15)
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
-	VBROADCASTI64X4 352(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1408(R15)
-	VMOVDQU64 Z17, 1472(R15)
-	MOVQ (AMX_Streams+8)(DI), R12
-	PREFETCHT1 64(R11)(R12*1)
-	VBROADCASTI64X4 384(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1536(R15)
-	VMOVDQU64 Z17, 1600(R15)
-	VBROADCASTI64X4 416(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1664(R15)
-	VMOVDQU64 Z17, 1728(R15)
-	ADDQ $64, R10
-	MOVQ (AMX_Streams+16)(DI), R12
-	PREFETCHT1 64(R11)(R12*1)
-	VBROADCASTI64X4 448(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1792(R15)
-	VMOVDQU64 Z17, 1856(R15)
-	VBROADCASTI64X4 480(SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 1920(R15)
-	VMOVDQU64 Z17, 1984(R15)
-	ADDQ $512, SI
-	ADDQ $128, R11
-	ADDQ $2048, R15
-	BTRQ $13, R15
-	ADDQ $2048, BX
-	BTRQ $13, BX
-	DECQ CX
-	JNZ whole240
-last241:
-	MOVQ AMX_Columns(DI), R11
-tail242:
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
-	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
-	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
-	ADDQ $64, R10
-	ADDQ $2048, BX
-	BTRQ $13, BX
-	DECQ R11
-	JNZ tail242
-rest237:
-	MOVQ AMX_LastQuads(DI), CX
-	ANDQ $15, CX
-	JZ none238
-	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one243:
-	VBROADCASTI64X4 (SI), Z18
-	VPSRLVQ Z30, Z18, Z16
-	VPSRLVQ Z29, Z18, Z17
-	VPERMB Z31, Z16, Z16
-	VPERMB Z31, Z17, Z17
-	VMOVDQU64 Z16, 0(BX)
-	VMOVDQU64 Z17, 64(BX)
-	ADDQ $32, SI
-	ADDQ $128, BX
-	DECQ CX
-	JNZ one243
-	VPXORQ Z16, Z16, Z16
-	VPXORQ Z17, Z17, Z17
-	JMP zeros245
-zero244:
-	VMOVDQU64 Z16, 0(BX)
-	VMOVDQU64 Z17, 64(BX)
-	ADDQ $128, BX
-zeros245:
-	CMPQ BX, R9
-	JLT zero244
-	MOVQ R15, BX
-	MOVQ $128, R8
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
-	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
-	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
-	ADDQ $64, R10
-none238:
-	MOVQ AMX_TokensLeft(DI), R12
-	MOVQ AMX_LdY(DI), DX
-	MOVQ AMX_TileY(DI), R9
-	LEAQ (R14)(R9*1), BX
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
-	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done225:
+done217:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel222
+	JNZ panel214
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -5394,20 +5394,20 @@ TEXT ·Fields64AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel246:
+panel236:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group247:
+group237:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns248:
+columns238:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -5424,7 +5424,7 @@ columns248:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	SUBQ $16, CX
-	JLT rest250
+	JLT rest240
 	VMOVDQU64 0(SI), Z0
 	VMOVDQU64 64(SI), Z1
 	VMOVDQU64 128(SI), Z2
@@ -5441,7 +5441,7 @@ columns248:
 	VMOVDQU64 832(SI), Z13
 	VMOVDQU64 896(SI), Z14
 	VMOVDQU64 960(SI), Z15
-whole249:
+whole239:
 	ADDQ $1024, SI
 	MOVQ SI, R9
 	LEAQ -1024(SI), AX
@@ -5561,15 +5561,15 @@ whole249:
 	VMOVDQU64 Z17, 1984(BX)
 	ADDQ $2048, BX
 	TESTQ CX, CX
-	JGE whole249
-rest250:
+	JGE whole239
+rest240:
 	ADDQ $16, CX
-	JZ opened252
-one251:
+	JZ opened242
+one241:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one253:
+one243:
 	VMOVDQU64 (SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -5580,28 +5580,28 @@ one253:
 	ADDQ $64, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one253
+	JNZ one243
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros255
-zero254:
+	JMP zeros245
+zero244:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros255:
+zeros245:
 	CMPQ BX, AX
-	JLT zero254
-opened252:
+	JLT zero244
+opened242:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair256:
+pair246:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single257
+	JLE single247
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -5612,32 +5612,32 @@ pair256:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first259
+	JEQ first249
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun260
-first259:
+	JMP begun250
+first249:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-begun260:
+begun250:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step261:
+step251:
 	MOVQ AMX_Lines(DI), R11
-prefetch262:
+prefetch252:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch262
+	JNZ prefetch252
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -5651,17 +5651,17 @@ prefetch262:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step261
+	JNZ step251
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last263
+	JEQ last253
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
-	JMP stored264
-last263:
+	JMP stored254
+last253:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
@@ -5671,7 +5671,7 @@ last263:
 	LEAQ (AX)(R9*1), BX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-stored264:
+stored254:
 	MOVQ AMX_LdX(DI), AX
 	SHLQ $5, AX
 	ADDQ AX, R13
@@ -5680,37 +5680,37 @@ stored264:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair256
-	JMP done258
-single257:
+	JGT pair246
+	JMP done248
+single247:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
 	IMULQ AMX_LdY(DI), CX
 	ADDQ CX, R14
 	CMPQ AMX_Begun(DI), $0
-	JEQ first265
+	JEQ first255
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun266
-first265:
+	JMP begun256
+first255:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun266:
+begun256:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step267:
+step257:
 	MOVQ AMX_Lines(DI), R11
-prefetch268:
+prefetch258:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch268
+	JNZ prefetch258
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -5720,37 +5720,37 @@ prefetch268:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step267
+	JNZ step257
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last269
+	JEQ last259
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored270
-last269:
+	JMP stored260
+last259:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored270:
-done258:
+stored260:
+done248:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns248
+	JNE columns238
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group247
+	JNE group237
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel246
+	JNZ panel236
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -5767,16 +5767,16 @@ TEXT ·Fields64RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel271:
+panel261:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair272:
+pair262:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single273
+	JLE single263
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -5790,16 +5790,16 @@ pair272:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest276
+	JZ rest265
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -5807,7 +5807,7 @@ pair272:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first278:
+first267:
 	PREFETCHT1 0(R11)
 	VMOVDQU64 0(SI), Z18
 	VPSRLVQ Z30, Z18, Z16
@@ -5953,11 +5953,11 @@ first278:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last280
+	JZ last269
 	DECQ AMX_Steps(DI)
-	JNZ first278
+	JNZ first267
 	PCALIGN $64
-whole279:
+whole268:
 	PREFETCHT1 0(R11)
 	VMOVDQU64 0(SI), Z18
 	VPSRLVQ Z30, Z18, Z16
@@ -6115,10 +6115,10 @@ whole279:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole279
-last280:
+	JNZ whole268
+last269:
 	MOVQ AMX_Columns(DI), R11
-tail281:
+tail270:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -6132,14 +6132,14 @@ tail281:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail281
-rest276:
+	JNZ tail270
+rest265:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none277
+	JZ none266
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one282:
+	LEAQ 2048(R15), R12
+one271:
 	VMOVDQU64 (SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -6150,17 +6150,17 @@ one282:
 	ADDQ $64, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one282
+	JNZ one271
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros284
-zero283:
+	JMP zeros273
+zero272:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros284:
-	CMPQ BX, R9
-	JLT zero283
+zeros273:
+	CMPQ BX, R12
+	JLT zero272
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -6173,7 +6173,7 @@ zeros284:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none277:
+none266:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -6192,9 +6192,9 @@ none277:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair272
-	JMP done274
-single273:
+	JGT pair262
+	JMP done264
+single263:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
@@ -6202,16 +6202,16 @@ single273:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest286
+	JZ rest274
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -6219,7 +6219,7 @@ single273:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first288:
+first276:
 	PREFETCHT1 0(R11)
 	VMOVDQU64 0(SI), Z18
 	VPSRLVQ Z30, Z18, Z16
@@ -6365,11 +6365,11 @@ first288:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last290
+	JZ last278
 	DECQ AMX_Steps(DI)
-	JNZ first288
+	JNZ first276
 	PCALIGN $64
-whole289:
+whole277:
 	PREFETCHT1 0(R11)
 	VMOVDQU64 0(SI), Z18
 	VPSRLVQ Z30, Z18, Z16
@@ -6523,10 +6523,10 @@ whole289:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole289
-last290:
+	JNZ whole277
+last278:
 	MOVQ AMX_Columns(DI), R11
-tail291:
+tail279:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -6536,14 +6536,14 @@ tail291:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail291
-rest286:
+	JNZ tail279
+rest274:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none287
+	JZ none275
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one292:
+	LEAQ 2048(R15), R12
+one280:
 	VMOVDQU64 (SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -6554,17 +6554,17 @@ one292:
 	ADDQ $64, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one292
+	JNZ one280
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros294
-zero293:
+	JMP zeros282
+zero281:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros294:
-	CMPQ BX, R9
-	JLT zero293
+zeros282:
+	CMPQ BX, R12
+	JLT zero281
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -6573,20 +6573,20 @@ zeros294:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none287:
+none275:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done274:
+done264:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel271
+	JNZ panel261
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -6603,20 +6603,20 @@ TEXT ·Fields128AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel295:
+panel283:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group296:
+group284:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns297:
+columns285:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -6633,7 +6633,7 @@ columns297:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	SUBQ $16, CX
-	JLT rest299
+	JLT rest287
 	VMOVDQU64 0(SI), Z0
 	VMOVDQU64 128(SI), Z1
 	VMOVDQU64 256(SI), Z2
@@ -6650,7 +6650,7 @@ columns297:
 	VMOVDQU64 1664(SI), Z13
 	VMOVDQU64 1792(SI), Z14
 	VMOVDQU64 1920(SI), Z15
-whole298:
+whole286:
 	ADDQ $2048, SI
 	MOVQ SI, R9
 	LEAQ -2048(SI), AX
@@ -6770,15 +6770,15 @@ whole298:
 	VMOVDQU64 Z17, 1984(BX)
 	ADDQ $2048, BX
 	TESTQ CX, CX
-	JGE whole298
-rest299:
+	JGE whole286
+rest287:
 	ADDQ $16, CX
-	JZ opened301
-one300:
+	JZ opened289
+one288:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one302:
+one290:
 	VMOVDQU64 (SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -6789,28 +6789,28 @@ one302:
 	ADDQ $128, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one302
+	JNZ one290
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros304
-zero303:
+	JMP zeros292
+zero291:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros304:
+zeros292:
 	CMPQ BX, AX
-	JLT zero303
-opened301:
+	JLT zero291
+opened289:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair305:
+pair293:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single306
+	JLE single294
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -6821,32 +6821,32 @@ pair305:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first308
+	JEQ first296
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun309
-first308:
+	JMP begun297
+first296:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-begun309:
+begun297:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step310:
+step298:
 	MOVQ AMX_Lines(DI), R11
-prefetch311:
+prefetch299:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch311
+	JNZ prefetch299
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -6860,17 +6860,17 @@ prefetch311:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step310
+	JNZ step298
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last312
+	JEQ last300
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
-	JMP stored313
-last312:
+	JMP stored301
+last300:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
@@ -6880,7 +6880,7 @@ last312:
 	LEAQ (AX)(R9*1), BX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-stored313:
+stored301:
 	MOVQ AMX_LdX(DI), AX
 	SHLQ $5, AX
 	ADDQ AX, R13
@@ -6889,37 +6889,37 @@ stored313:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair305
-	JMP done307
-single306:
+	JGT pair293
+	JMP done295
+single294:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
 	IMULQ AMX_LdY(DI), CX
 	ADDQ CX, R14
 	CMPQ AMX_Begun(DI), $0
-	JEQ first314
+	JEQ first302
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun315
-first314:
+	JMP begun303
+first302:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun315:
+begun303:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step316:
+step304:
 	MOVQ AMX_Lines(DI), R11
-prefetch317:
+prefetch305:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch317
+	JNZ prefetch305
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -6929,37 +6929,37 @@ prefetch317:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step316
+	JNZ step304
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last318
+	JEQ last306
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored319
-last318:
+	JMP stored307
+last306:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored319:
-done307:
+stored307:
+done295:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns297
+	JNE columns285
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group296
+	JNE group284
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel295
+	JNZ panel283
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -6976,16 +6976,16 @@ TEXT ·Fields128RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel320:
+panel308:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair321:
+pair309:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single322
+	JLE single310
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -6999,16 +6999,16 @@ pair321:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest325
+	JZ rest312
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -7016,7 +7016,7 @@ pair321:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first327:
+first314:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -7190,11 +7190,11 @@ first327:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last329
+	JZ last316
 	DECQ AMX_Steps(DI)
-	JNZ first327
+	JNZ first314
 	PCALIGN $64
-whole328:
+whole315:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -7380,10 +7380,10 @@ whole328:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole328
-last329:
+	JNZ whole315
+last316:
 	MOVQ AMX_Columns(DI), R11
-tail330:
+tail317:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -7397,14 +7397,14 @@ tail330:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail330
-rest325:
+	JNZ tail317
+rest312:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none326
+	JZ none313
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one331:
+	LEAQ 2048(R15), R12
+one318:
 	VMOVDQU64 (SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -7415,17 +7415,17 @@ one331:
 	ADDQ $128, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one331
+	JNZ one318
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros333
-zero332:
+	JMP zeros320
+zero319:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros333:
-	CMPQ BX, R9
-	JLT zero332
+zeros320:
+	CMPQ BX, R12
+	JLT zero319
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -7438,7 +7438,7 @@ zeros333:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none326:
+none313:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -7457,9 +7457,9 @@ none326:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair321
-	JMP done323
-single322:
+	JGT pair309
+	JMP done311
+single310:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
@@ -7467,16 +7467,16 @@ single322:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest335
+	JZ rest321
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -7484,7 +7484,7 @@ single322:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first337:
+first323:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -7658,11 +7658,11 @@ first337:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last339
+	JZ last325
 	DECQ AMX_Steps(DI)
-	JNZ first337
+	JNZ first323
 	PCALIGN $64
-whole338:
+whole324:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -7844,10 +7844,10 @@ whole338:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole338
-last339:
+	JNZ whole324
+last325:
 	MOVQ AMX_Columns(DI), R11
-tail340:
+tail326:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -7857,14 +7857,14 @@ tail340:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail340
-rest335:
+	JNZ tail326
+rest321:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none336
+	JZ none322
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one341:
+	LEAQ 2048(R15), R12
+one327:
 	VMOVDQU64 (SI), Z18
 	VPSRLVQ Z30, Z18, Z16
 	VPSRLVQ Z29, Z18, Z17
@@ -7875,17 +7875,17 @@ one341:
 	ADDQ $128, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one341
+	JNZ one327
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros343
-zero342:
+	JMP zeros329
+zero328:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros343:
-	CMPQ BX, R9
-	JLT zero342
+zeros329:
+	CMPQ BX, R12
+	JLT zero328
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -7894,20 +7894,20 @@ zeros343:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none336:
+none322:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done323:
+done311:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel320
+	JNZ panel308
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -7921,20 +7921,20 @@ TEXT ·Bytes128AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel344:
+panel330:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group345:
+group331:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns346:
+columns332:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -7951,17 +7951,17 @@ columns346:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	TESTQ $15, CX
-	JNZ one349
+	JNZ one335
 	MOVQ SI, AMX_B(DI)
 	MOVQ $128, R8
 	IMULQ R8, CX
 	ADDQ CX, SI
-	JMP opened350
-one349:
+	JMP opened336
+one335:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one351:
+one337:
 	VMOVDQU64 (SI), Z16
 	VMOVDQU64 64(SI), Z17
 	VMOVDQU64 Z16, 0(BX)
@@ -7969,28 +7969,28 @@ one351:
 	ADDQ $128, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one351
+	JNZ one337
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros353
-zero352:
+	JMP zeros339
+zero338:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros353:
+zeros339:
 	CMPQ BX, AX
-	JLT zero352
-opened350:
+	JLT zero338
+opened336:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair354:
+pair340:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single355
+	JLE single341
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -8001,32 +8001,32 @@ pair354:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first357
+	JEQ first343
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun358
-first357:
+	JMP begun344
+first343:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-begun358:
+begun344:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step359:
+step345:
 	MOVQ AMX_Lines(DI), R11
-prefetch360:
+prefetch346:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch360
+	JNZ prefetch346
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -8040,17 +8040,17 @@ prefetch360:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step359
+	JNZ step345
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last361
+	JEQ last347
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
-	JMP stored362
-last361:
+	JMP stored348
+last347:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
@@ -8060,7 +8060,7 @@ last361:
 	LEAQ (AX)(R9*1), BX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-stored362:
+stored348:
 	MOVQ AMX_LdX(DI), AX
 	SHLQ $5, AX
 	ADDQ AX, R13
@@ -8069,37 +8069,37 @@ stored362:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair354
-	JMP done356
-single355:
+	JGT pair340
+	JMP done342
+single341:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
 	IMULQ AMX_LdY(DI), CX
 	ADDQ CX, R14
 	CMPQ AMX_Begun(DI), $0
-	JEQ first363
+	JEQ first349
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun364
-first363:
+	JMP begun350
+first349:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun364:
+begun350:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step365:
+step351:
 	MOVQ AMX_Lines(DI), R11
-prefetch366:
+prefetch352:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch366
+	JNZ prefetch352
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -8109,37 +8109,37 @@ prefetch366:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step365
+	JNZ step351
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last367
+	JEQ last353
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored368
-last367:
+	JMP stored354
+last353:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored368:
-done356:
+stored354:
+done342:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns346
+	JNE columns332
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group345
+	JNE group331
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel344
+	JNZ panel330
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -8153,16 +8153,16 @@ TEXT ·Bytes128RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel369:
+panel355:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair370:
+pair356:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single371
+	JLE single357
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -8176,19 +8176,19 @@ pair370:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest374
+	JZ rest359
 	MOVQ $128, R8
 	PCALIGN $64
-steps373:
+steps361:
 	MOVQ SI, BX
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
@@ -8259,14 +8259,14 @@ steps373:
 	ADDQ $2048, SI
 	ADDQ $512, R11
 	DECQ CX
-	JNZ steps373
-rest374:
+	JNZ steps361
+rest359:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none375
+	JZ none360
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one376:
+	LEAQ 2048(R15), R12
+one362:
 	VMOVDQU64 (SI), Z16
 	VMOVDQU64 64(SI), Z17
 	VMOVDQU64 Z16, 0(BX)
@@ -8274,17 +8274,17 @@ one376:
 	ADDQ $128, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one376
+	JNZ one362
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros378
-zero377:
+	JMP zeros364
+zero363:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros378:
-	CMPQ BX, R9
-	JLT zero377
+zeros364:
+	CMPQ BX, R12
+	JLT zero363
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -8297,7 +8297,7 @@ zeros378:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none375:
+none360:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -8316,9 +8316,9 @@ none375:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair370
-	JMP done372
-single371:
+	JGT pair356
+	JMP done358
+single357:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
@@ -8326,19 +8326,19 @@ single371:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest380
+	JZ rest365
 	MOVQ $128, R8
 	PCALIGN $64
-steps379:
+steps367:
 	MOVQ SI, BX
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
@@ -8405,14 +8405,14 @@ steps379:
 	ADDQ $2048, SI
 	ADDQ $512, R11
 	DECQ CX
-	JNZ steps379
-rest380:
+	JNZ steps367
+rest365:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none381
+	JZ none366
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one382:
+	LEAQ 2048(R15), R12
+one368:
 	VMOVDQU64 (SI), Z16
 	VMOVDQU64 64(SI), Z17
 	VMOVDQU64 Z16, 0(BX)
@@ -8420,17 +8420,17 @@ one382:
 	ADDQ $128, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one382
+	JNZ one368
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros384
-zero383:
+	JMP zeros370
+zero369:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros384:
-	CMPQ BX, R9
-	JLT zero383
+zeros370:
+	CMPQ BX, R12
+	JLT zero369
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -8439,20 +8439,20 @@ zeros384:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none381:
+none366:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done372:
+done358:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel369
+	JNZ panel355
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -8466,20 +8466,20 @@ TEXT ·Bytes256AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel385:
+panel371:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group386:
+group372:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns387:
+columns373:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -8496,17 +8496,17 @@ columns387:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	TESTQ $15, CX
-	JNZ one390
+	JNZ one376
 	MOVQ SI, AMX_B(DI)
 	MOVQ $256, R8
 	IMULQ R8, CX
 	ADDQ CX, SI
-	JMP opened391
-one390:
+	JMP opened377
+one376:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one392:
+one378:
 	VMOVDQU64 (SI), Z16
 	VMOVDQU64 64(SI), Z17
 	VMOVDQU64 Z16, 0(BX)
@@ -8514,28 +8514,28 @@ one392:
 	ADDQ $256, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one392
+	JNZ one378
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros394
-zero393:
+	JMP zeros380
+zero379:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros394:
+zeros380:
 	CMPQ BX, AX
-	JLT zero393
-opened391:
+	JLT zero379
+opened377:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair395:
+pair381:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single396
+	JLE single382
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -8546,32 +8546,32 @@ pair395:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first398
+	JEQ first384
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun399
-first398:
+	JMP begun385
+first384:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-begun399:
+begun385:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step400:
+step386:
 	MOVQ AMX_Lines(DI), R11
-prefetch401:
+prefetch387:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch401
+	JNZ prefetch387
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -8585,17 +8585,17 @@ prefetch401:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step400
+	JNZ step386
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last402
+	JEQ last388
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
-	JMP stored403
-last402:
+	JMP stored389
+last388:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
@@ -8605,7 +8605,7 @@ last402:
 	LEAQ (AX)(R9*1), BX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-stored403:
+stored389:
 	MOVQ AMX_LdX(DI), AX
 	SHLQ $5, AX
 	ADDQ AX, R13
@@ -8614,37 +8614,37 @@ stored403:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair395
-	JMP done397
-single396:
+	JGT pair381
+	JMP done383
+single382:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
 	IMULQ AMX_LdY(DI), CX
 	ADDQ CX, R14
 	CMPQ AMX_Begun(DI), $0
-	JEQ first404
+	JEQ first390
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun405
-first404:
+	JMP begun391
+first390:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun405:
+begun391:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step406:
+step392:
 	MOVQ AMX_Lines(DI), R11
-prefetch407:
+prefetch393:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch407
+	JNZ prefetch393
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -8654,37 +8654,37 @@ prefetch407:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step406
+	JNZ step392
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last408
+	JEQ last394
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored409
-last408:
+	JMP stored395
+last394:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored409:
-done397:
+stored395:
+done383:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns387
+	JNE columns373
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group386
+	JNE group372
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel385
+	JNZ panel371
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -8698,16 +8698,16 @@ TEXT ·Bytes256RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel410:
+panel396:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair411:
+pair397:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single412
+	JLE single398
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -8721,19 +8721,19 @@ pair411:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest415
+	JZ rest400
 	MOVQ $256, R8
 	PCALIGN $64
-steps414:
+steps402:
 	MOVQ SI, BX
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
@@ -8860,14 +8860,14 @@ steps414:
 	ADDQ $4096, SI
 	ADDQ $1024, R11
 	DECQ CX
-	JNZ steps414
-rest415:
+	JNZ steps402
+rest400:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none416
+	JZ none401
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one417:
+	LEAQ 2048(R15), R12
+one403:
 	VMOVDQU64 (SI), Z16
 	VMOVDQU64 64(SI), Z17
 	VMOVDQU64 Z16, 0(BX)
@@ -8875,17 +8875,17 @@ one417:
 	ADDQ $256, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one417
+	JNZ one403
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros419
-zero418:
+	JMP zeros405
+zero404:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros419:
-	CMPQ BX, R9
-	JLT zero418
+zeros405:
+	CMPQ BX, R12
+	JLT zero404
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -8898,7 +8898,7 @@ zeros419:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none416:
+none401:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -8917,9 +8917,9 @@ none416:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair411
-	JMP done413
-single412:
+	JGT pair397
+	JMP done399
+single398:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
@@ -8927,19 +8927,19 @@ single412:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest421
+	JZ rest406
 	MOVQ $256, R8
 	PCALIGN $64
-steps420:
+steps408:
 	MOVQ SI, BX
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
@@ -9062,14 +9062,14 @@ steps420:
 	ADDQ $4096, SI
 	ADDQ $1024, R11
 	DECQ CX
-	JNZ steps420
-rest421:
+	JNZ steps408
+rest406:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none422
+	JZ none407
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one423:
+	LEAQ 2048(R15), R12
+one409:
 	VMOVDQU64 (SI), Z16
 	VMOVDQU64 64(SI), Z17
 	VMOVDQU64 Z16, 0(BX)
@@ -9077,17 +9077,17 @@ one423:
 	ADDQ $256, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one423
+	JNZ one409
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros425
-zero424:
+	JMP zeros411
+zero410:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros425:
-	CMPQ BX, R9
-	JLT zero424
+zeros411:
+	CMPQ BX, R12
+	JLT zero410
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -9096,20 +9096,20 @@ zeros425:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none422:
+none407:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done413:
+done399:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel410
+	JNZ panel396
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -9131,20 +9131,20 @@ TEXT ·Base3AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel426:
+panel412:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group427:
+group413:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns428:
+columns414:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -9161,7 +9161,7 @@ columns428:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	SUBQ $16, CX
-	JLT rest430
+	JLT rest416
 	VMOVDQU64 0(SI), Z0
 	VMOVDQU64 64(SI), Z1
 	VMOVDQU64 128(SI), Z2
@@ -9178,7 +9178,7 @@ columns428:
 	VMOVDQU64 832(SI), Z13
 	VMOVDQU64 896(SI), Z14
 	VMOVDQU64 960(SI), Z15
-whole429:
+whole415:
 	ADDQ $1024, SI
 	MOVQ SI, R9
 	LEAQ -1024(SI), AX
@@ -9362,15 +9362,15 @@ whole429:
 	VMOVDQU64 Z17, 1984(BX)
 	ADDQ $2048, BX
 	TESTQ CX, CX
-	JGE whole429
-rest430:
+	JGE whole415
+rest416:
 	ADDQ $16, CX
-	JZ opened432
-one431:
+	JZ opened418
+one417:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one433:
+one419:
 	VMOVDQU64 (SI), Z18
 	VPMOVB2M Z18, K1
 	KNOTQ K1, K2
@@ -9385,28 +9385,28 @@ one433:
 	ADDQ $64, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one433
+	JNZ one419
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros435
-zero434:
+	JMP zeros421
+zero420:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros435:
+zeros421:
 	CMPQ BX, AX
-	JLT zero434
-opened432:
+	JLT zero420
+opened418:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair436:
+pair422:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single437
+	JLE single423
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -9417,32 +9417,32 @@ pair436:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first439
+	JEQ first425
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun440
-first439:
+	JMP begun426
+first425:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-begun440:
+begun426:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step441:
+step427:
 	MOVQ AMX_Lines(DI), R11
-prefetch442:
+prefetch428:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch442
+	JNZ prefetch428
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -9456,17 +9456,17 @@ prefetch442:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step441
+	JNZ step427
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last443
+	JEQ last429
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
-	JMP stored444
-last443:
+	JMP stored430
+last429:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
@@ -9476,7 +9476,7 @@ last443:
 	LEAQ (AX)(R9*1), BX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-stored444:
+stored430:
 	MOVQ AMX_LdX(DI), AX
 	SHLQ $5, AX
 	ADDQ AX, R13
@@ -9485,37 +9485,37 @@ stored444:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair436
-	JMP done438
-single437:
+	JGT pair422
+	JMP done424
+single423:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
 	IMULQ AMX_LdY(DI), CX
 	ADDQ CX, R14
 	CMPQ AMX_Begun(DI), $0
-	JEQ first445
+	JEQ first431
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun446
-first445:
+	JMP begun432
+first431:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun446:
+begun432:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step447:
+step433:
 	MOVQ AMX_Lines(DI), R11
-prefetch448:
+prefetch434:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch448
+	JNZ prefetch434
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -9525,37 +9525,37 @@ prefetch448:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step447
+	JNZ step433
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last449
+	JEQ last435
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored450
-last449:
+	JMP stored436
+last435:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored450:
-done438:
+stored436:
+done424:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns428
+	JNE columns414
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group427
+	JNE group413
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel426
+	JNZ panel412
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -9577,16 +9577,16 @@ TEXT ·Base3RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel451:
+panel437:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair452:
+pair438:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single453
+	JLE single439
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -9600,16 +9600,16 @@ pair452:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest456
+	JZ rest441
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -9617,7 +9617,7 @@ pair452:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first458:
+first443:
 	PREFETCHT1 0(R11)
 	VMOVDQU64 0(SI), Z18
 	VPMOVB2M Z18, K1
@@ -9827,11 +9827,11 @@ first458:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last460
+	JZ last445
 	DECQ AMX_Steps(DI)
-	JNZ first458
+	JNZ first443
 	PCALIGN $64
-whole459:
+whole444:
 	PREFETCHT1 0(R11)
 	VMOVDQU64 0(SI), Z18
 	VPMOVB2M Z18, K1
@@ -10053,10 +10053,10 @@ whole459:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole459
-last460:
+	JNZ whole444
+last445:
 	MOVQ AMX_Columns(DI), R11
-tail461:
+tail446:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -10070,14 +10070,14 @@ tail461:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail461
-rest456:
+	JNZ tail446
+rest441:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none457
+	JZ none442
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one462:
+	LEAQ 2048(R15), R12
+one447:
 	VMOVDQU64 (SI), Z18
 	VPMOVB2M Z18, K1
 	KNOTQ K1, K2
@@ -10092,17 +10092,17 @@ one462:
 	ADDQ $64, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one462
+	JNZ one447
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros464
-zero463:
+	JMP zeros449
+zero448:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros464:
-	CMPQ BX, R9
-	JLT zero463
+zeros449:
+	CMPQ BX, R12
+	JLT zero448
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -10115,7 +10115,7 @@ zeros464:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none457:
+none442:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -10134,9 +10134,9 @@ none457:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair452
-	JMP done454
-single453:
+	JGT pair438
+	JMP done440
+single439:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
@@ -10144,16 +10144,16 @@ single453:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest466
+	JZ rest450
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -10161,7 +10161,7 @@ single453:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first468:
+first452:
 	PREFETCHT1 0(R11)
 	VMOVDQU64 0(SI), Z18
 	VPMOVB2M Z18, K1
@@ -10371,11 +10371,11 @@ first468:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last470
+	JZ last454
 	DECQ AMX_Steps(DI)
-	JNZ first468
+	JNZ first452
 	PCALIGN $64
-whole469:
+whole453:
 	PREFETCHT1 0(R11)
 	VMOVDQU64 0(SI), Z18
 	VPMOVB2M Z18, K1
@@ -10593,10 +10593,10 @@ whole469:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole469
-last470:
+	JNZ whole453
+last454:
 	MOVQ AMX_Columns(DI), R11
-tail471:
+tail455:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -10606,14 +10606,14 @@ tail471:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail471
-rest466:
+	JNZ tail455
+rest450:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none467
+	JZ none451
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one472:
+	LEAQ 2048(R15), R12
+one456:
 	VMOVDQU64 (SI), Z18
 	VPMOVB2M Z18, K1
 	KNOTQ K1, K2
@@ -10628,17 +10628,17 @@ one472:
 	ADDQ $64, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one472
+	JNZ one456
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros474
-zero473:
+	JMP zeros458
+zero457:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros474:
-	CMPQ BX, R9
-	JLT zero473
+zeros458:
+	CMPQ BX, R12
+	JLT zero457
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -10647,20 +10647,20 @@ zeros474:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none467:
+none451:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done454:
+done440:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel451
+	JNZ panel437
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -10679,20 +10679,20 @@ TEXT ·Planes3AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel475:
+panel459:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group476:
+group460:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns477:
+columns461:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -10709,7 +10709,7 @@ columns477:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	SUBQ $16, CX
-	JLT rest479
+	JLT rest463
 	VBROADCASTI64X4 0(SI), Z0
 	VBROADCASTI64X4 48(SI), Z1
 	VBROADCASTI64X4 96(SI), Z2
@@ -10726,7 +10726,7 @@ columns477:
 	VBROADCASTI64X4 624(SI), Z13
 	VBROADCASTI64X4 672(SI), Z14
 	VBROADCASTI64X4 720(SI), Z15
-whole478:
+whole462:
 	ADDQ $768, SI
 	MOVQ SI, R9
 	LEAQ -768(SI), AX
@@ -10942,15 +10942,15 @@ whole478:
 	VMOVDQU64 Z17, 1984(BX)
 	ADDQ $2048, BX
 	TESTQ CX, CX
-	JGE whole478
-rest479:
+	JGE whole462
+rest463:
 	ADDQ $16, CX
-	JZ opened481
-one480:
+	JZ opened465
+one464:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one482:
+one466:
 	VBROADCASTI64X4 (SI), Z18
 	VBROADCASTI32X4 32(SI), Z17
 	VPSRLVQ Z31, Z17, Z17
@@ -10967,28 +10967,28 @@ one482:
 	ADDQ $48, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one482
+	JNZ one466
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros484
-zero483:
+	JMP zeros468
+zero467:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros484:
+zeros468:
 	CMPQ BX, AX
-	JLT zero483
-opened481:
+	JLT zero467
+opened465:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair485:
+pair469:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single486
+	JLE single470
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -10999,32 +10999,32 @@ pair485:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first488
+	JEQ first472
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun489
-first488:
+	JMP begun473
+first472:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-begun489:
+begun473:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step490:
+step474:
 	MOVQ AMX_Lines(DI), R11
-prefetch491:
+prefetch475:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch491
+	JNZ prefetch475
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -11038,17 +11038,17 @@ prefetch491:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step490
+	JNZ step474
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last492
+	JEQ last476
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
-	JMP stored493
-last492:
+	JMP stored477
+last476:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
@@ -11058,7 +11058,7 @@ last492:
 	LEAQ (AX)(R9*1), BX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-stored493:
+stored477:
 	MOVQ AMX_LdX(DI), AX
 	SHLQ $5, AX
 	ADDQ AX, R13
@@ -11067,37 +11067,37 @@ stored493:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair485
-	JMP done487
-single486:
+	JGT pair469
+	JMP done471
+single470:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
 	IMULQ AMX_LdY(DI), CX
 	ADDQ CX, R14
 	CMPQ AMX_Begun(DI), $0
-	JEQ first494
+	JEQ first478
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun495
-first494:
+	JMP begun479
+first478:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun495:
+begun479:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step496:
+step480:
 	MOVQ AMX_Lines(DI), R11
-prefetch497:
+prefetch481:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch497
+	JNZ prefetch481
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -11107,37 +11107,37 @@ prefetch497:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step496
+	JNZ step480
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last498
+	JEQ last482
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored499
-last498:
+	JMP stored483
+last482:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored499:
-done487:
+stored483:
+done471:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns477
+	JNE columns461
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group476
+	JNE group460
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel475
+	JNZ panel459
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -11156,16 +11156,16 @@ TEXT ·Planes3RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel500:
+panel484:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair501:
+pair485:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single502
+	JLE single486
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -11179,16 +11179,16 @@ pair501:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest505
+	JZ rest488
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -11196,7 +11196,7 @@ pair501:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first507:
+first490:
 	PREFETCHT1 0(R11)
 	VBROADCASTI64X4 0(SI), Z18
 	VBROADCASTI32X4 32(SI), Z17
@@ -11431,11 +11431,11 @@ first507:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last509
+	JZ last492
 	DECQ AMX_Steps(DI)
-	JNZ first507
+	JNZ first490
 	PCALIGN $64
-whole508:
+whole491:
 	PREFETCHT1 0(R11)
 	VBROADCASTI64X4 0(SI), Z18
 	VBROADCASTI32X4 32(SI), Z17
@@ -11682,10 +11682,10 @@ whole508:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole508
-last509:
+	JNZ whole491
+last492:
 	MOVQ AMX_Columns(DI), R11
-tail510:
+tail493:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -11699,14 +11699,14 @@ tail510:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail510
-rest505:
+	JNZ tail493
+rest488:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none506
+	JZ none489
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one511:
+	LEAQ 2048(R15), R12
+one494:
 	VBROADCASTI64X4 (SI), Z18
 	VBROADCASTI32X4 32(SI), Z17
 	VPSRLVQ Z31, Z17, Z17
@@ -11723,17 +11723,17 @@ one511:
 	ADDQ $48, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one511
+	JNZ one494
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros513
-zero512:
+	JMP zeros496
+zero495:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros513:
-	CMPQ BX, R9
-	JLT zero512
+zeros496:
+	CMPQ BX, R12
+	JLT zero495
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -11746,7 +11746,7 @@ zeros513:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none506:
+none489:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -11765,9 +11765,9 @@ none506:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair501
-	JMP done503
-single502:
+	JGT pair485
+	JMP done487
+single486:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
@@ -11775,16 +11775,16 @@ single502:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest515
+	JZ rest497
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -11792,7 +11792,7 @@ single502:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first517:
+first499:
 	PREFETCHT1 0(R11)
 	VBROADCASTI64X4 0(SI), Z18
 	VBROADCASTI32X4 32(SI), Z17
@@ -12027,11 +12027,11 @@ first517:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last519
+	JZ last501
 	DECQ AMX_Steps(DI)
-	JNZ first517
+	JNZ first499
 	PCALIGN $64
-whole518:
+whole500:
 	PREFETCHT1 0(R11)
 	VBROADCASTI64X4 0(SI), Z18
 	VBROADCASTI32X4 32(SI), Z17
@@ -12274,10 +12274,10 @@ whole518:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole518
-last519:
+	JNZ whole500
+last501:
 	MOVQ AMX_Columns(DI), R11
-tail520:
+tail502:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -12287,14 +12287,14 @@ tail520:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail520
-rest515:
+	JNZ tail502
+rest497:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none516
+	JZ none498
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one521:
+	LEAQ 2048(R15), R12
+one503:
 	VBROADCASTI64X4 (SI), Z18
 	VBROADCASTI32X4 32(SI), Z17
 	VPSRLVQ Z31, Z17, Z17
@@ -12311,17 +12311,17 @@ one521:
 	ADDQ $48, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one521
+	JNZ one503
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros523
-zero522:
+	JMP zeros505
+zero504:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros523:
-	CMPQ BX, R9
-	JLT zero522
+zeros505:
+	CMPQ BX, R12
+	JLT zero504
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -12330,20 +12330,20 @@ zeros523:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none516:
+none498:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done503:
+done487:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel500
+	JNZ panel484
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -12361,20 +12361,20 @@ TEXT ·Planes5AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel524:
+panel506:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group525:
+group507:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns526:
+columns508:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -12391,7 +12391,7 @@ columns526:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	SUBQ $16, CX
-	JLT rest528
+	JLT rest510
 	VMOVDQU64 0(SI), Z0
 	VMOVDQU64 80(SI), Z1
 	VMOVDQU64 160(SI), Z2
@@ -12408,7 +12408,7 @@ columns526:
 	VMOVDQU64 1040(SI), Z13
 	VMOVDQU64 1120(SI), Z14
 	VMOVDQU64 1200(SI), Z15
-whole527:
+whole509:
 	ADDQ $1280, SI
 	MOVQ SI, R9
 	LEAQ -1280(SI), AX
@@ -12624,15 +12624,15 @@ whole527:
 	VMOVDQU64 Z17, 1984(BX)
 	ADDQ $2048, BX
 	TESTQ CX, CX
-	JGE whole527
-rest528:
+	JGE whole509
+rest510:
 	ADDQ $16, CX
-	JZ opened530
-one529:
+	JZ opened512
+one511:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one531:
+one513:
 	VMOVDQU64 (SI), Z18
 	VBROADCASTI32X4 64(SI), Z17
 	VPSRLVQ Z31, Z17, Z17
@@ -12649,28 +12649,28 @@ one531:
 	ADDQ $80, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one531
+	JNZ one513
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros533
-zero532:
+	JMP zeros515
+zero514:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros533:
+zeros515:
 	CMPQ BX, AX
-	JLT zero532
-opened530:
+	JLT zero514
+opened512:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair534:
+pair516:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single535
+	JLE single517
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -12681,32 +12681,32 @@ pair534:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first537
+	JEQ first519
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun538
-first537:
+	JMP begun520
+first519:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-begun538:
+begun520:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step539:
+step521:
 	MOVQ AMX_Lines(DI), R11
-prefetch540:
+prefetch522:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch540
+	JNZ prefetch522
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -12720,17 +12720,17 @@ prefetch540:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step539
+	JNZ step521
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last541
+	JEQ last523
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
-	JMP stored542
-last541:
+	JMP stored524
+last523:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
@@ -12740,7 +12740,7 @@ last541:
 	LEAQ (AX)(R9*1), BX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-stored542:
+stored524:
 	MOVQ AMX_LdX(DI), AX
 	SHLQ $5, AX
 	ADDQ AX, R13
@@ -12749,37 +12749,37 @@ stored542:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair534
-	JMP done536
-single535:
+	JGT pair516
+	JMP done518
+single517:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
 	IMULQ AMX_LdY(DI), CX
 	ADDQ CX, R14
 	CMPQ AMX_Begun(DI), $0
-	JEQ first543
+	JEQ first525
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun544
-first543:
+	JMP begun526
+first525:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun544:
+begun526:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step545:
+step527:
 	MOVQ AMX_Lines(DI), R11
-prefetch546:
+prefetch528:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch546
+	JNZ prefetch528
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -12789,37 +12789,37 @@ prefetch546:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step545
+	JNZ step527
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last547
+	JEQ last529
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored548
-last547:
+	JMP stored530
+last529:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored548:
-done536:
+stored530:
+done518:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns526
+	JNE columns508
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group525
+	JNE group507
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel524
+	JNZ panel506
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -12837,16 +12837,16 @@ TEXT ·Planes5RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel549:
+panel531:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair550:
+pair532:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single551
+	JLE single533
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -12860,16 +12860,16 @@ pair550:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest554
+	JZ rest535
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -12877,7 +12877,7 @@ pair550:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first556:
+first537:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -13126,11 +13126,11 @@ first556:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last558
+	JZ last539
 	DECQ AMX_Steps(DI)
-	JNZ first556
+	JNZ first537
 	PCALIGN $64
-whole557:
+whole538:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -13391,10 +13391,10 @@ whole557:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole557
-last558:
+	JNZ whole538
+last539:
 	MOVQ AMX_Columns(DI), R11
-tail559:
+tail540:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -13408,14 +13408,14 @@ tail559:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail559
-rest554:
+	JNZ tail540
+rest535:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none555
+	JZ none536
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one560:
+	LEAQ 2048(R15), R12
+one541:
 	VMOVDQU64 (SI), Z18
 	VBROADCASTI32X4 64(SI), Z17
 	VPSRLVQ Z31, Z17, Z17
@@ -13432,17 +13432,17 @@ one560:
 	ADDQ $80, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one560
+	JNZ one541
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros562
-zero561:
+	JMP zeros543
+zero542:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros562:
-	CMPQ BX, R9
-	JLT zero561
+zeros543:
+	CMPQ BX, R12
+	JLT zero542
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -13455,7 +13455,7 @@ zeros562:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none555:
+none536:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -13474,9 +13474,9 @@ none555:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair550
-	JMP done552
-single551:
+	JGT pair532
+	JMP done534
+single533:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
@@ -13484,16 +13484,16 @@ single551:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest564
+	JZ rest544
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -13501,7 +13501,7 @@ single551:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first566:
+first546:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -13750,11 +13750,11 @@ first566:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last568
+	JZ last548
 	DECQ AMX_Steps(DI)
-	JNZ first566
+	JNZ first546
 	PCALIGN $64
-whole567:
+whole547:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -14011,10 +14011,10 @@ whole567:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole567
-last568:
+	JNZ whole547
+last548:
 	MOVQ AMX_Columns(DI), R11
-tail569:
+tail549:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -14024,14 +14024,14 @@ tail569:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail569
-rest564:
+	JNZ tail549
+rest544:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none565
+	JZ none545
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one570:
+	LEAQ 2048(R15), R12
+one550:
 	VMOVDQU64 (SI), Z18
 	VBROADCASTI32X4 64(SI), Z17
 	VPSRLVQ Z31, Z17, Z17
@@ -14048,17 +14048,17 @@ one570:
 	ADDQ $80, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one570
+	JNZ one550
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros572
-zero571:
+	JMP zeros552
+zero551:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros572:
-	CMPQ BX, R9
-	JLT zero571
+zeros552:
+	CMPQ BX, R12
+	JLT zero551
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -14067,20 +14067,20 @@ zeros572:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none565:
+none545:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done552:
+done534:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel549
+	JNZ panel531
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -14098,20 +14098,20 @@ TEXT ·Planes6AMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_PanelY(DI)
-panel573:
+panel553:
 	MOVQ AMX_PanelW(DI), SI
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_PanelY(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
 	MOVQ AMX_Groups(DI), AX
 	MOVQ AX, AMX_GroupsLeft(DI)
-group574:
+group554:
 	MOVQ AMX_Quads(DI), AX
 	DECQ AMX_GroupsLeft(DI)
 	CMOVQEQ AMX_LastQuads(DI), AX
 	MOVQ AX, AMX_QuadsLeft(DI)
 	MOVQ $0, AMX_Begun(DI)
-columns575:
+columns555:
 	MOVQ AMX_QuadsLeft(DI), AX
 	MOVQ AMX_RoomQuads(DI), CX
 	CMPQ CX, AX
@@ -14128,7 +14128,7 @@ columns575:
 	MOVQ AX, BX
 	MOVQ $128, R8
 	SUBQ $16, CX
-	JLT rest577
+	JLT rest557
 	VMOVDQU64 0(SI), Z0
 	VMOVDQU64 96(SI), Z1
 	VMOVDQU64 192(SI), Z2
@@ -14145,7 +14145,7 @@ columns575:
 	VMOVDQU64 1248(SI), Z13
 	VMOVDQU64 1344(SI), Z14
 	VMOVDQU64 1440(SI), Z15
-whole576:
+whole556:
 	ADDQ $1536, SI
 	MOVQ SI, R9
 	LEAQ -1536(SI), AX
@@ -14361,15 +14361,15 @@ whole576:
 	VMOVDQU64 Z17, 1984(BX)
 	ADDQ $2048, BX
 	TESTQ CX, CX
-	JGE whole576
-rest577:
+	JGE whole556
+rest557:
 	ADDQ $16, CX
-	JZ opened579
-one578:
+	JZ opened559
+one558:
 	MOVQ AMX_Steps(DI), AX
 	SHLQ $11, AX
 	ADDQ AMX_Room(DI), AX
-one580:
+one560:
 	VMOVDQU64 (SI), Z18
 	VBROADCASTI64X4 64(SI), Z17
 	VPSRLVQ Z31, Z17, Z17
@@ -14386,28 +14386,28 @@ one580:
 	ADDQ $96, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one580
+	JNZ one560
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros582
-zero581:
+	JMP zeros562
+zero561:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros582:
+zeros562:
 	CMPQ BX, AX
-	JLT zero581
-opened579:
+	JLT zero561
+opened559:
 	MOVQ SI, AMX_Packed(DI)
 	MOVQ SI, AMX_Ahead(DI)
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair583:
+pair563:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single584
+	JLE single564
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -14418,32 +14418,32 @@ pair583:
 	IMULQ AMX_LdX(DI), AX
 	ADDQ R13, AX
 	CMPQ AMX_Begun(DI), $0
-	JEQ first586
+	JEQ first566
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tileloadd 0x2000(%r15,%r9,1),%tmm2
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tileloadd 0x3000(%r15,%r9,1),%tmm3
-	JMP begun587
-first586:
+	JMP begun567
+first566:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-begun587:
+begun567:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step588:
+step568:
 	MOVQ AMX_Lines(DI), R11
-prefetch589:
+prefetch569:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch589
+	JNZ prefetch569
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -14457,17 +14457,17 @@ prefetch589:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step588
+	JNZ step568
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last590
+	JEQ last570
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x94; BYTE $0x0F; BYTE $0x00; BYTE $0x20; BYTE $0x00; BYTE $0x00 // tilestored %tmm2,0x2000(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x9C; BYTE $0x0F; BYTE $0x00; BYTE $0x30; BYTE $0x00; BYTE $0x00 // tilestored %tmm3,0x3000(%r15,%r9,1)
-	JMP stored591
-last590:
+	JMP stored571
+last570:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
@@ -14477,7 +14477,7 @@ last590:
 	LEAQ (AX)(R9*1), BX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x14; BYTE $0x10 // tilestored %tmm2,(%rax,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x1C; BYTE $0x13 // tilestored %tmm3,(%rbx,%rdx,1)
-stored591:
+stored571:
 	MOVQ AMX_LdX(DI), AX
 	SHLQ $5, AX
 	ADDQ AX, R13
@@ -14486,37 +14486,37 @@ stored591:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair583
-	JMP done585
-single584:
+	JGT pair563
+	JMP done565
+single564:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
 	IMULQ AMX_LdY(DI), CX
 	ADDQ CX, R14
 	CMPQ AMX_Begun(DI), $0
-	JEQ first592
+	JEQ first572
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tileloadd (%r15,%r9,1),%tmm0
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7B; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tileloadd 0x1000(%r15,%r9,1),%tmm1
-	JMP begun593
-first592:
+	JMP begun573
+first572:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-begun593:
+begun573:
 	MOVQ R13, SI
 	MOVQ AMX_LdX(DI), DX
 	MOVQ AMX_B(DI), BX
 	MOVQ AMX_Steps(DI), CX
 	MOVQ AMX_Ahead(DI), R9
 	PCALIGN $64
-step594:
+step574:
 	MOVQ AMX_Lines(DI), R11
-prefetch595:
+prefetch575:
 	PREFETCHT0 (R9)
 	ADDQ $64, R9
 	DECQ R11
-	JNZ prefetch595
+	JNZ prefetch575
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x16 // tileloaddt1 (%rsi,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -14526,37 +14526,37 @@ prefetch595:
 	LEAQ (BX)(R8*8), BX
 	LEAQ (BX)(R8*8), BX
 	DECQ CX
-	JNZ step594
+	JNZ step574
 	MOVQ R9, AMX_Ahead(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JEQ last596
+	JEQ last576
 	MOVQ $64, R9
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x0F // tilestored %tmm0,(%r15,%r9,1)
 	BYTE $0xC4; BYTE $0x82; BYTE $0x7A; BYTE $0x4B; BYTE $0x8C; BYTE $0x0F; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // tilestored %tmm1,0x1000(%r15,%r9,1)
-	JMP stored597
-last596:
+	JMP stored577
+last576:
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-stored597:
-done585:
+stored577:
+done565:
 	MOVQ AMX_Packed(DI), SI
 	ADDQ AMX_Columns(DI), R10
 	MOVQ $1, AMX_Begun(DI)
 	CMPQ AMX_QuadsLeft(DI), $0
-	JNE columns575
+	JNE columns555
 	MOVQ AMX_LdGroup(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	CMPQ AMX_GroupsLeft(DI), $0
-	JNE group574
+	JNE group554
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_PanelY(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel573
+	JNZ panel553
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -14574,16 +14574,16 @@ TEXT ·Planes6RowsAMX(SB), NOSPLIT, $0-8
 	MOVQ AX, AMX_PanelW(DI)
 	MOVQ AMX_Y(DI), AX
 	MOVQ AX, AMX_GroupY(DI)
-panel598:
+panel578:
 	MOVQ AMX_X(DI), R10
 	MOVQ AMX_Tokens(DI), R12
 	MOVQ R10, R13
 	MOVQ AMX_GroupY(DI), R14
 	MOVQ AMX_Sums(DI), R15
-pair599:
+pair579:
 	MOVQ R12, AX
 	SUBQ AMX_Rows(DI), AX
-	JLE single600
+	JLE single580
 	MOVQ $16, CX
 	CMPQ AX, CX
 	CMOVQGT CX, AX
@@ -14597,16 +14597,16 @@ pair599:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD0 // tilezero %tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xD8 // tilezero %tmm3
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest603
+	JZ rest582
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -14614,7 +14614,7 @@ pair599:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first605:
+first584:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -14870,11 +14870,11 @@ first605:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last607
+	JZ last586
 	DECQ AMX_Steps(DI)
-	JNZ first605
+	JNZ first584
 	PCALIGN $64
-whole606:
+whole585:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -15142,10 +15142,10 @@ whole606:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole606
-last607:
+	JNZ whole585
+last586:
 	MOVQ AMX_Columns(DI), R11
-tail608:
+tail587:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -15159,14 +15159,14 @@ tail608:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail608
-rest603:
+	JNZ tail587
+rest582:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none604
+	JZ none583
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one609:
+	LEAQ 2048(R15), R12
+one588:
 	VMOVDQU64 (SI), Z18
 	VBROADCASTI64X4 64(SI), Z17
 	VPSRLVQ Z31, Z17, Z17
@@ -15183,17 +15183,17 @@ one609:
 	ADDQ $96, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one609
+	JNZ one588
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros611
-zero610:
+	JMP zeros590
+zero589:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros611:
-	CMPQ BX, R9
-	JLT zero610
+zeros590:
+	CMPQ BX, R12
+	JLT zero589
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -15206,7 +15206,7 @@ zeros611:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xD5 // tdpbssd %tmm6,%tmm5,%tmm2
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xDD // tdpbssd %tmm7,%tmm5,%tmm3
 	ADDQ $64, AX
-none604:
+none583:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
@@ -15225,9 +15225,9 @@ none604:
 	ADDQ AX, R14
 	ADDQ $16384, R15
 	SUBQ $32, R12
-	JGT pair599
-	JMP done601
-single600:
+	JGT pair579
+	JMP done581
+single580:
 	MOVQ AX, CX
 	IMULQ AMX_LdX(DI), AX
 	ADDQ AX, R13
@@ -15235,16 +15235,16 @@ single600:
 	ADDQ CX, R14
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC0 // tilezero %tmm0
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x49; BYTE $0xC8 // tilezero %tmm1
-	MOVQ AMX_PanelW(DI), SI
 	MOVQ R12, AMX_TokensLeft(DI)
+	MOVQ AMX_LdX(DI), DX
+	MOVQ R13, R10
+	MOVQ AMX_PanelW(DI), SI
 	MOVQ SI, R11
 	ADDQ AMX_PanelBytes(DI), R11
 	MOVQ AMX_Room(DI), R15
-	MOVQ AMX_LdX(DI), DX
-	MOVQ R13, R10
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
-	JZ rest613
+	JZ rest591
 	MOVQ $128, R8
 	MOVQ R15, BX
 	MOVQ $3, R12
@@ -15252,7 +15252,7 @@ single600:
 	CMPQ CX, R12
 	CMOVQLT CX, R12
 	MOVQ R12, AMX_Columns(DI)
-first615:
+first593:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -15508,11 +15508,11 @@ first615:
 	ADDQ $2048, R15
 	BTRQ $13, R15
 	DECQ CX
-	JZ last617
+	JZ last595
 	DECQ AMX_Steps(DI)
-	JNZ first615
+	JNZ first593
 	PCALIGN $64
-whole616:
+whole594:
 	PREFETCHT1 0(R11)
 	MOVQ (AMX_Streams+0)(DI), R12
 	PREFETCHT1 0(R11)(R12*1)
@@ -15776,10 +15776,10 @@ whole616:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ CX
-	JNZ whole616
-last617:
+	JNZ whole594
+last595:
 	MOVQ AMX_Columns(DI), R11
-tail618:
+tail596:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x03 // tileloadd (%rbx,%r8,1),%tmm6
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
@@ -15789,14 +15789,14 @@ tail618:
 	ADDQ $2048, BX
 	BTRQ $13, BX
 	DECQ R11
-	JNZ tail618
-rest613:
+	JNZ tail596
+rest591:
 	MOVQ AMX_LastQuads(DI), CX
 	ANDQ $15, CX
-	JZ none614
+	JZ none592
 	MOVQ R15, BX
-	LEAQ 2048(R15), R9
-one619:
+	LEAQ 2048(R15), R12
+one597:
 	VMOVDQU64 (SI), Z18
 	VBROADCASTI64X4 64(SI), Z17
 	VPSRLVQ Z31, Z17, Z17
@@ -15813,17 +15813,17 @@ one619:
 	ADDQ $96, SI
 	ADDQ $128, BX
 	DECQ CX
-	JNZ one619
+	JNZ one597
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
-	JMP zeros621
-zero620:
+	JMP zeros599
+zero598:
 	VMOVDQU64 Z16, 0(BX)
 	VMOVDQU64 Z17, 64(BX)
 	ADDQ $128, BX
-zeros621:
-	CMPQ BX, R9
-	JLT zero620
+zeros599:
+	CMPQ BX, R12
+	JLT zero598
 	MOVQ R15, BX
 	MOVQ $128, R8
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x79; BYTE $0x4B; BYTE $0x24; BYTE $0x12 // tileloaddt1 (%r10,%rdx,1),%tmm4
@@ -15832,20 +15832,20 @@ zeros621:
 	BYTE $0xC4; BYTE $0xA2; BYTE $0x7B; BYTE $0x4B; BYTE $0x7C; BYTE $0x03; BYTE $0x40 // tileloadd 0x40(%rbx,%r8,1),%tmm7
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x43; BYTE $0x5E; BYTE $0xCC // tdpbssd %tmm7,%tmm4,%tmm1
 	ADDQ $64, R10
-none614:
+none592:
 	MOVQ AMX_TokensLeft(DI), R12
 	MOVQ AMX_LdY(DI), DX
 	MOVQ AMX_TileY(DI), R9
 	LEAQ (R14)(R9*1), BX
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x7A; BYTE $0x4B; BYTE $0x04; BYTE $0x16 // tilestored %tmm0,(%r14,%rdx,1)
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x7A; BYTE $0x4B; BYTE $0x0C; BYTE $0x13 // tilestored %tmm1,(%rbx,%rdx,1)
-done601:
+done581:
 	MOVQ AMX_LdPanel(DI), AX
 	ADDQ AX, AMX_GroupY(DI)
 	MOVQ AMX_PanelBytes(DI), AX
 	ADDQ AX, AMX_PanelW(DI)
 	DECQ AMX_Panels(DI)
-	JNZ panel598
+	JNZ panel578
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0 // tilerelease
 	VZEROUPPER
 	RET
@@ -15862,12 +15862,12 @@ TEXT ·ScaleSums(SB), NOSPLIT, $0-8
 	MOVQ Scaling_Scales(DI), AX
 	MOVQ Scaling_Zeros(DI), DX
 	TESTQ AX, AX
-	JZ plain622
+	JZ plain600
 	VMOVUPS (AX), Z2
 	TESTQ DX, DX
-	JZ exact623
+	JZ exact601
 	VPMOVSXBD (DX), Z3
-token624:
+token602:
 	VMOVDQU64 (SI), Z0
 	VPBROADCASTD TokenGroup_Sum(R14), Z4
 	VPMULLD Z3, Z4, Z4
@@ -15881,11 +15881,11 @@ token624:
 	ADDQ R9, BX
 	ADDQ $TokenGroup__size, R14
 	DECQ CX
-	JNZ token624
+	JNZ token602
 	VZEROUPPER
 	RET
-exact623:
-token625:
+exact601:
+token603:
 	VMOVDQU64 (SI), Z0
 	VCVTDQ2PS Z0, Z0
 	VMOVUPS (BX), Z1
@@ -15896,14 +15896,14 @@ token625:
 	ADDQ R9, BX
 	ADDQ $TokenGroup__size, R14
 	DECQ CX
-	JNZ token625
+	JNZ token603
 	VZEROUPPER
 	RET
-plain622:
+plain600:
 	TESTQ DX, DX
-	JZ exact626
+	JZ exact604
 	VPMOVSXBD (DX), Z3
-token627:
+token605:
 	VMOVDQU64 (SI), Z0
 	VPBROADCASTD TokenGroup_Sum(R14), Z4
 	VPMULLD Z3, Z4, Z4
@@ -15916,11 +15916,11 @@ token627:
 	ADDQ R9, BX
 	ADDQ $TokenGroup__size, R14
 	DECQ CX
-	JNZ token627
+	JNZ token605
 	VZEROUPPER
 	RET
-exact626:
-token628:
+exact604:
+token606:
 	VMOVDQU64 (SI), Z0
 	VCVTDQ2PS Z0, Z0
 	VMOVUPS (BX), Z1
@@ -15930,6 +15930,6 @@ token628:
 	ADDQ R9, BX
 	ADDQ $TokenGroup__size, R14
 	DECQ CX
-	JNZ token628
+	JNZ token606
 	VZEROUPPER
 	RET

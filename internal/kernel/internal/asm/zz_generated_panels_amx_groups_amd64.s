@@ -21346,10 +21346,6 @@ panel300:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -21360,6 +21356,10 @@ panel300:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest301
@@ -21825,10 +21825,6 @@ panel319:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -21839,6 +21835,10 @@ panel319:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest320
@@ -22331,10 +22331,6 @@ panel340:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -22345,6 +22341,10 @@ panel340:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest341
@@ -22824,10 +22824,6 @@ panel359:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -22838,6 +22834,10 @@ panel359:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest360
@@ -23344,10 +23344,6 @@ panel380:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -23358,6 +23354,10 @@ panel380:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest381
@@ -23757,10 +23757,6 @@ panel399:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -23771,6 +23767,10 @@ panel399:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest400
@@ -24197,10 +24197,6 @@ panel420:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -24211,6 +24207,10 @@ panel420:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest421
@@ -24624,10 +24624,6 @@ panel439:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -24638,6 +24634,10 @@ panel439:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest440
@@ -25078,10 +25078,6 @@ panel460:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -25092,6 +25088,10 @@ panel460:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest461
@@ -25571,10 +25571,6 @@ panel479:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -25585,6 +25581,10 @@ panel479:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest480
@@ -26091,10 +26091,6 @@ panel500:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -26105,6 +26101,10 @@ panel500:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest501
@@ -26612,10 +26612,6 @@ panel519:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -26626,6 +26622,10 @@ panel519:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest520
@@ -27160,10 +27160,6 @@ panel540:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -27174,6 +27170,10 @@ panel540:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest541
@@ -27737,10 +27737,6 @@ panel559:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -27751,6 +27747,10 @@ panel559:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest560
@@ -28338,10 +28338,6 @@ panel580:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -28352,6 +28348,10 @@ panel580:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest581
@@ -28586,10 +28586,6 @@ panel594:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -28600,6 +28596,10 @@ panel594:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest595
@@ -28848,10 +28848,6 @@ panel610:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -28862,6 +28858,10 @@ panel610:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest611
@@ -29152,10 +29152,6 @@ panel624:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -29166,6 +29162,10 @@ panel624:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest625
@@ -29478,10 +29478,6 @@ panel640:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -29492,6 +29488,10 @@ panel640:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest641
@@ -30131,10 +30131,6 @@ panel659:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -30145,6 +30141,10 @@ panel659:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest660
@@ -30813,10 +30813,6 @@ panel680:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -30827,6 +30823,10 @@ panel680:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest681
@@ -31518,10 +31518,6 @@ panel699:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -31532,6 +31528,10 @@ panel699:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest700
@@ -32251,10 +32251,6 @@ panel720:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -32265,6 +32261,10 @@ panel720:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest721
@@ -32984,10 +32984,6 @@ panel739:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -32998,6 +32994,10 @@ panel739:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest740
@@ -33743,10 +33743,6 @@ panel760:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -33757,6 +33753,10 @@ panel760:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest761
@@ -34490,10 +34490,6 @@ panel779:
 	VPXORQ Z13, Z13, Z13
 	VPXORQ Z14, Z14, Z14
 	VPXORQ Z15, Z15, Z15
-	MOVQ AMX_PanelW(DI), SI
-	MOVQ SI, R11
-	ADDQ AMX_PanelBytes(DI), R11
-	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_X(DI), R10
 	MOVQ AMXGroups_TokenGroups(DI), R13
 	MOVQ AMXGroups_ScalesAt(DI), R14
@@ -34504,6 +34500,10 @@ panel779:
 	MOVQ AMXGroups_PanelUnit(DI), AX
 	MOVQ AX, AMXGroups_Unit(DI)
 	MOVQ $0, AMX_Begun(DI)
+	MOVQ AMX_PanelW(DI), SI
+	MOVQ SI, R11
+	ADDQ AMX_PanelBytes(DI), R11
+	MOVQ AMX_Room(DI), R15
 	MOVQ AMX_LastQuads(DI), CX
 	SHRQ $4, CX
 	JZ rest780
