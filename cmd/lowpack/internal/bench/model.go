@@ -93,7 +93,7 @@ func Model(ctx context.Context, path string, o ModelOptions) (*ModelReport, erro
 		return nil, err
 	}
 	defer f.Close()
-	r := &modelRun{ModelOptions: &o, file: f, ops: operations(d, f.Manifest()), ModelReport: ModelReport{
+	r := &modelRun{ModelOptions: &o, file: f, ops: countOperations(d, f.Manifest()), ModelReport: ModelReport{
 		Schema: ModelSchema, Host: host(), File: path, FileBytes: f.Size(), Family: d.Family}}
 	if err := r.run(ctx); err != nil {
 		return nil, filerr.Named(path, err)
@@ -145,7 +145,7 @@ type modelRun struct {
 	*ModelOptions
 	ModelReport
 	file   *packed.File
-	ops    int // integer operations per token
+	ops    operations
 	total  int
 	passes int // of each prompt; 0 = fewestTurns
 	memory []byte
@@ -172,8 +172,12 @@ func (r *modelRun) run(ctx context.Context) error {
 	return r.contexts(ctx, slices.Max(threads))
 }
 
-// operations per token of the linear layers that are multiplied as integers.
-func operations(d *model.Description, m *packed.Manifest) (n int) {
+// operations of products that are computed in integers: of the layers per token; of the output head, and of its screen,
+// per token whose logits are needed.
+type operations struct{ layers, head, screen int }
+
+// countOperations counts the operations of the matrices that a file has packed. Those of floats have none.
+func countOperations(d *model.Description, m *packed.Manifest) (n operations) {
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
 		for _, l := range b.Linears() {
@@ -184,10 +188,31 @@ func operations(d *model.Description, m *packed.Manifest) (n int) {
 			if l.Experts > 0 {
 				times = b.Experts.Chosen
 			}
-			n += 2 * l.In * l.Out * times
+			n.layers += 2 * l.In * l.Out * times
 		}
 	}
-	return n * m.Activation.Planes()
+	head := 2 * d.Vocab * d.Hidden
+	if _, ok := m.Entry(d.Head); ok {
+		n.head = head
+	}
+	if _, ok := m.Entry(packed.ScreenName); ok {
+		n.screen = head // its activations have eight bits in any case
+	}
+	n.layers *= m.Activation.Planes()
+	n.head *= m.Activation.Planes()
+	return n
+}
+
+// of counts the operations of a prompt, or of a step of generation.
+func (n *operations) of(w *Work, screened bool) int {
+	head := n.head
+	if screened {
+		head = n.screen
+	}
+	if w.What == Prompt {
+		return w.Tokens*n.layers + head
+	}
+	return w.Batch * (n.layers + head)
 }
 
 // firstToken measures the way from a closed file to the first token.

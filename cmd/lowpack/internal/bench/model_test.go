@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/plot"
@@ -161,18 +162,50 @@ func TestScreenedHead(t *testing.T) {
 	}
 }
 
-// TestOperations compares the operation count of a model with one made by hand.
+// TestOperations compares the operation count of a model with one made by hand: with a head of floats, of codes, and
+// with a screen.
 func TestOperations(t *testing.T) {
 	f, d := tinymodel.Open(t, tiny(t, ""))
 	q, kv := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
-	want := 2 * d.Layers * (2*d.Hidden*q + 2*d.Hidden*kv + 3*d.Hidden*d.Intermediate)
-	if got := operations(d, f.Manifest()); got != want {
-		t.Errorf("%d operations per token instead of %d", got, want)
-	}
+	layers := 2 * d.Layers * (2*d.Hidden*q + 2*d.Hidden*kv + 3*d.Hidden*d.Intermediate)
+	head := 2 * d.Vocab * d.Hidden
 	wide := *f.Manifest()
 	wide.Activation = packed.Activation{Kind: packed.ActivationToken16}
-	if got := operations(d, &wide); got != 2*want {
-		t.Errorf("%d operations per token with activations of 16 bits instead of %d", got, 2*want)
+	int8Head, codes := tinymodel.Open(t, tiny(t, packed.HeadInt8))
+	screen, screened := tinymodel.Open(t, tiny(t, packed.HeadScreen))
+	for _, c := range []struct {
+		name string
+		d    *model.Description
+		m    *packed.Manifest
+		want operations
+	}{
+		{"head of floats", d, f.Manifest(), operations{layers: layers}},
+		{"activations of 16 bits", d, &wide, operations{layers: 2 * layers}},
+		{"int8 head", codes, int8Head.Manifest(), operations{layers: layers, head: head}},
+		{"screen", screened, screen.Manifest(), operations{layers: layers, screen: head}},
+	} {
+		if got := countOperations(c.d, c.m); got != c.want {
+			t.Errorf("%s: %+v operations instead of %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestOperationsOfWork counts the head once for a prompt, and once for each sequence of a step.
+func TestOperationsOfWork(t *testing.T) {
+	n := operations{layers: 1000, head: 10, screen: 1}
+	for _, c := range []struct {
+		work     Work
+		screened bool
+		want     int
+	}{
+		{Work{What: Prompt, Tokens: 7, Batch: 1}, false, 7010},
+		{Work{What: Generate, Tokens: 7, Batch: 8}, false, 8080},
+		{Work{What: Generate, Tokens: 7, Batch: 8}, true, 8008},
+		{Work{What: Context, Tokens: 7, Batch: 1}, false, 1010},
+	} {
+		if got := n.of(&c.work, c.screened); got != c.want {
+			t.Errorf("%+v, screened %v: %d operations instead of %d", c.work, c.screened, got, c.want)
+		}
 	}
 }
 

@@ -102,7 +102,7 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow) error {
 		batch := s.engine.Options().Batch
 		tokens, passes = row.Tokens, (row.Tokens+batch-1)/batch
 	}
-	w := work{isa: mul.ISA, ops: r.ops * tokens, scale: 1}
+	w := work{isa: mul.ISA, scale: 1}
 	row.Figures, err = steady(&r.Meter, func() (Figures, error) {
 		var list []turn
 		took, err := measure(s, ctx, row.Tokens, func(took time.Duration) {
@@ -112,11 +112,11 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow) error {
 		if err != nil {
 			return Figures{}, err
 		}
-		bytes := s.engine.WeightBytes()
-		if s.engine.ScreenedRows() > 0 {
+		bytes, screened := s.engine.WeightBytes(), s.engine.ScreenedRows() > 0
+		if screened {
 			bytes = s.engine.WeightBytesTop()
 		}
-		w.bytes = passes * bytes
+		w.bytes, w.ops = passes*bytes, r.ops.of(&what, screened)
 		w.bytes += what.cacheBytes(s.engine, len(took))
 		f := l.judge(&r.Meter, w, list)
 		if info, ok := s.engine.DeviceInfo(); ok {

@@ -118,7 +118,7 @@ func (f *Roofs) peerLimit(ctx context.Context, p *Peer, w Work) (float64, error)
 		return 0, err
 	}
 	read := float64(passes*bytes+kv) / (1e9 * judged.ReadGBs)
-	multiply := float64(ops*tokens) / (1e9 * judged.PeakGOPS)
+	multiply := float64(ops) / (1e9 * judged.PeakGOPS)
 	return float64(tokens) / max(read, multiply), nil
 }
 
@@ -155,8 +155,8 @@ func peerBytes(path string) (n int, err error) {
 	return n, nil
 }
 
-// perPass returns the integer operations of a token, and the bytes of the KV cache that a pass in the middle of the
-// work reads.
+// perPass returns the integer operations of a pass in the middle of the work, or of a prompt, and the bytes of the KV
+// cache that it reads.
 func perPass(path string, w Work) (ops, kv int, err error) {
 	file, d, err := openModel(path)
 	if err != nil {
@@ -174,5 +174,6 @@ func perPass(path string, w Work) (ops, kv int, err error) {
 	if w.What == Generate {
 		steps = w.Tokens
 	}
-	return operations(d, file.Manifest()), w.cacheBytes(s.engine, steps), nil
+	n := countOperations(d, file.Manifest())
+	return n.of(&w, false), w.cacheBytes(s.engine, steps), nil
 }

@@ -76,7 +76,7 @@ func (f *Roofs) Packed(path string) Runner {
 		}
 		defer file.Close()
 		r := &modelRun{ModelOptions: &ModelOptions{Cache: engine.CacheF16, Generate: w.Tokens}, file: file,
-			ops: operations(d, file.Manifest()), passes: reportPasses}
+			ops: countOperations(d, file.Manifest()), passes: reportPasses}
 		r.MaxSpread = math.MaxFloat64 // the rounds show how much it spreads
 		row := ModelRow{What: w.What, Tokens: w.Tokens, Batch: w.Batch, Threads: f.threads}
 		f.limits.warm()
