@@ -14,7 +14,7 @@ import (
 
 // TablesVersion changes when thresholds or tunings that were measured before no longer say what is fastest: with a new
 // way to multiply, or other kernels for one.
-const TablesVersion = 3
+const TablesVersion = 4
 
 // Identity says which CPUs measure the same choices.
 type Identity struct {

@@ -188,12 +188,12 @@ const masked = "fields cut out by masks, 512-bit dot products"
 
 // int4AVX512 is maskedAVX512 for 32-row panels of int4, with functions that keep results.
 func int4AVX512(list, kept, pairs []func(*asm.Tile)) method {
-	return tiledMethod(masked, 4, bytes512(list, kept, pairs), digitsOf).upTo(scaledMax)
+	return tiledMethod(masked, 4, bytes512(list, kept, pairs).waiting(2), digitsOf).upTo(scaledMax)
 }
 
 // int8AVX512 multiplies int8.
 func int8AVX512(list, kept, pairs []func(*asm.Tile)) method {
-	return tiledMethod("512-bit dot products", 4, bytes512(list, kept, pairs), digitsOf)
+	return tiledMethod("512-bit dot products", 4, bytes512(list, kept, pairs).waiting(4), digitsOf)
 }
 
 // lookupAVX512 looks up fields of four bits.
@@ -213,6 +213,12 @@ func planesAVX512(list, kept, pairs []func(*asm.Tile), open func(dst, src *byte,
 func bytes512(list, kept, pairs []func(*asm.Tile)) family {
 	return family{funcs: list, columns: 4, groupwise: true, halves: true, begins: true, lanes: 16, pairs: pairs,
 		kept: kept}
+}
+
+// waiting is f that waits for memory with up to so many tokens.
+func (f family) waiting(tokens int) family {
+	f.few = tokens
+	return f
 }
 
 // base3AVX512 is for five trits in a byte.

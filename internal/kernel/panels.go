@@ -67,6 +67,8 @@ type family struct {
 	// Functions that keep scaled results in registers where those of funcs have too few, by tokens − 1; nil where there
 	// are none.
 	kept []func(*asm.Tile)
+	// Up to so many tokens weights are prefetched as for one: memory takes longer than their products.
+	few int
 	// The function that takes four panels and one token at a time, with the steps of funcs; nil where there is none.
 	fours []func(*asm.Tile)
 }
@@ -298,12 +300,18 @@ func (f *family) steps(columns int) (whole, tail int) {
 	return quads / perStep, 1<<(quads%perStep*f.lanes) - 1
 }
 
+// prefetch is the rule for one panel at a time.
+func (f *family) prefetch(tokens int) asm.Prefetch {
+	if tokens <= max(f.few, 1) {
+		return tuned.vector
+	}
+	return tuned.batch
+}
+
 // run multiplies columns of panels, the first ones of b.
 func (p *tiled) run(t asm.Tile, tokens, columns int, b buffers, cached bool) {
 	last := columns - (t.Groups-1)*p.w.Group
-	if t.Prefetch = tuned.batch; tokens == 1 {
-		t.Prefetch = tuned.vector
-	}
+	t.Prefetch = p.prefetch(tokens)
 	t.Steps = p.w.Group / p.columns // only whole steps, but in a last group
 	if t.LastSteps, t.TailMask = p.steps(last); t.Groups == 1 {
 		t.Steps = t.LastSteps

@@ -24,7 +24,7 @@ type Tuning struct {
 	Scaled int
 
 	dense, opened int          // thresholds of DenseTiles and Int8First with 512 bits; 0 = never
-	vector, batch asm.Prefetch // with one token; with several, one panel at a time
+	vector, batch asm.Prefetch // one panel at a time: with one token, or few (family.few); with several
 }
 
 // The prefetch rules: lines a fixed number of bytes ahead, or 16 lines of the next page one after the other.
@@ -42,9 +42,9 @@ var pairAhead = ahead(4096)
 // Kernels on AVX2 use only the prefetch distance of a rule, and prefetch every line.
 var (
 	oneStream = Tuning{"one-stream",
-		"one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, " +
-			"every line",
-		1, 12, 12, 0, 0, ahead(12 << 10), ahead(12 << 10)}
+		"one token: one panel at a time, every second line prefetched 3 KiB ahead; several: up to 12 in a tile, " +
+			"every line 12 KiB ahead",
+		1, 12, 12, 0, 0, ahead(3 << 10), ahead(12 << 10)}
 	everyLine = Tuning{"every-line",
 		"one token: one panel at a time, every line prefetched 6 KiB ahead; several: up to 12 in a tile, where sums " +
 			"are scaled 6 in all but the first, every line",
@@ -76,7 +76,8 @@ var tunings = []struct {
 	{"AuthenticAMD", []int{26}, 0x20, true, everyLine,
 		"Zen 5 servers: measured on family 26 model 2, 2026-12-01, revision 37d319e4"},
 	{"AuthenticAMD", []int{25}, 0, true, oneStream,
-		"Zen 4: measured on family 25 model 17, 2026-11-23, revision 5d74e817"},
+		"Zen 4: measured on family 25 model 17, 2026-11-23, revision 5d74e817; one token 2026-12-01, " +
+			"revision 37988728"},
 	{"AuthenticAMD", []int{23, 25}, 0, false, twoStreams,
 		"AMD without AVX-512: measured on Zen 3, family 25 model 1, 2026-11-23, revision 5d74e817"},
 	{"GenuineIntel", []int{6}, 0, false, ramps,

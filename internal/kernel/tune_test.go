@@ -222,6 +222,40 @@ func TestTunedTiles(t *testing.T) {
 	}
 }
 
+// TestFewTokens: products that memory takes longer than are prefetched as those of one token.
+func TestFewTokens(t *testing.T) {
+	if Best() != AVX512VNNI {
+		t.Skip("no such kernels")
+	}
+	defer func(was Tuning) { tuned = was }(tuned)
+	tuned = oneStream
+	r := rand.New(rand.NewPCG(9, 10))
+	for _, c := range []struct {
+		layout, alphabet string
+		few              int
+	}{
+		{"vnni4", pack.Int8.Name, 4}, {"vnni4i", pack.Int4.Name, 2}, {"vnni4i", pack.E2M1.Name, 1},
+		{"vnni4i", pack.Ternary.Name, 1}, {"vnni4p", pack.Int6.Name, 1},
+	} {
+		pr := newProblem(t, pack.Spec{Name: c.layout, Alphabet: c.alphabet}, pack.Shape{M: 64, K: 64}, 1, 0, r)
+		w, err := Bind(pr.layout, pr.matrix.Shape, pr.packed, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := multiplyAdd(w.product)
+		for tokens := 1; tokens <= asm.MaxTokens; tokens++ {
+			want := tuned.batch
+			if tokens <= c.few {
+				want = tuned.vector
+			}
+			if got := p.prefetch(tokens); got != want {
+				t.Errorf("%s %s, %d tokens: %+v, want %+v", c.layout, c.alphabet, tokens, got, want)
+			}
+		}
+		w.Close()
+	}
+}
+
 // TestTiling: tiles have every token of a batch once. But for the first one of scaled sums none has more than the
 // tuning says, and sizes differ by one at most.
 func TestTiling(t *testing.T) {
