@@ -196,7 +196,7 @@ func countOperations(d *model.Description, m *packed.Manifest) (n operations) {
 		n.head = head
 	}
 	if _, ok := m.Entry(packed.ScreenName); ok {
-		n.screen = head // its activations have eight bits in any case
+		n.screen = 2 * head // its inputs are two vectors each, of any model
 	}
 	n.layers *= m.Activation.Planes()
 	n.head *= m.Activation.Planes()

@@ -182,7 +182,7 @@ func TestOperations(t *testing.T) {
 		{"head of floats", d, f.Manifest(), operations{layers: layers}},
 		{"activations of 16 bits", d, &wide, operations{layers: 2 * layers}},
 		{"int8 head", codes, int8Head.Manifest(), operations{layers: layers, head: head}},
-		{"screen", screened, screen.Manifest(), operations{layers: layers, screen: head}},
+		{"screen", screened, screen.Manifest(), operations{layers: layers, screen: 2 * head}},
 	} {
 		if got := countOperations(c.d, c.m); got != c.want {
 			t.Errorf("%s: %+v operations instead of %+v", c.name, got, c.want)
